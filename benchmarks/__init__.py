@@ -1,0 +1,1 @@
+"""What hopwalk costs, measured beside the tools it stands on."""

@@ -1,0 +1,70 @@
+"""hopwalk answers questions over incomplete knowledge graphs by walking them, and shows the walk as the reason.
+
+>>> import hopwalk
+>>> umls = hopwalk.load_dataset("umls")
+>>> hopwalk.graph_of(umls)
+Graph(135 entities, 10,567 edges, at most 395 from one)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from hopwalk.api import check, graph_of, load_dataset, open_prepared, prepare, settings_for, split_dataset
+    from hopwalk.config import Settings, load_settings
+    from hopwalk.data.dataset import Dataset
+    from hopwalk.data.known_answers import KnownAnswers
+    from hopwalk.data.pykeen_bridge import from_pykeen, to_pykeen
+    from hopwalk.data.writing import write_folder
+    from hopwalk.errors import HopwalkError
+    from hopwalk.graph import Graph
+
+# What `import hopwalk` offers, and where each is loaded from when it is first used: importing stays light.
+_PUBLIC = {
+    "check": "api",
+    "graph_of": "api",
+    "load_dataset": "api",
+    "open_prepared": "api",
+    "prepare": "api",
+    "settings_for": "api",
+    "split_dataset": "api",
+    "Settings": "config",
+    "load_settings": "config",
+    "Dataset": "data.dataset",
+    "KnownAnswers": "data.known_answers",
+    "from_pykeen": "data.pykeen_bridge",
+    "to_pykeen": "data.pykeen_bridge",
+    "write_folder": "data.writing",
+    "HopwalkError": "errors",
+    "Graph": "graph",
+}
+
+__all__ = [
+    "Dataset",
+    "Graph",
+    "HopwalkError",
+    "KnownAnswers",
+    "Settings",
+    "check",
+    "from_pykeen",
+    "graph_of",
+    "load_dataset",
+    "load_settings",
+    "open_prepared",
+    "prepare",
+    "settings_for",
+    "split_dataset",
+    "to_pykeen",
+    "write_folder",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'hopwalk' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"hopwalk.{_PUBLIC[name]}"), name)

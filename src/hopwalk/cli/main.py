@@ -1,0 +1,89 @@
+"""The command `hopwalk`: a thin skin over `hopwalk.api`, with the same verbs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from hopwalk.cli import data
+from hopwalk.cli.console import print_error, print_text
+from hopwalk.cli.options import Overrides
+from hopwalk.errors import HopwalkError
+
+app = typer.Typer(
+    name="hopwalk",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data.app, name="data")
+
+
+@app.callback()
+def hopwalk(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.", is_eager=True)] = False,
+) -> None:
+    """Answers questions over incomplete knowledge graphs by walking them, and shows the walk as the reason.
+
+    Examples:
+
+    - `hopwalk data list` — the data sets there are
+
+    - `hopwalk data check facts.csv` — what is in your own file, and what is wrong with it
+
+    - `hopwalk data split facts.csv --out mygraph` — divide it into train, valid and test
+    """
+    if version:
+        from hopwalk import __version__
+
+        print_text(f"hopwalk {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def settings(
+    preset: Annotated[str, typer.Argument(help="A preset, or the path of a TOML file.")] = "default",
+    overrides: Overrides = None,
+) -> None:
+    """Show all settings, as TOML that can be saved, changed and used as a preset.
+
+    Examples:
+
+    - `hopwalk settings` — every setting with its meaning
+
+    - `hopwalk settings nell-995 --set walk.hops=2`
+    """
+    from hopwalk.config import load_settings, preset_names, preset_text
+
+    if preset == "default" and not overrides:
+        print_text(preset_text("default").rstrip())
+        print_text(f"\n# Presets: {', '.join(preset_names())}")
+        return
+    for group, values in load_settings(preset, overrides=overrides or ()).model_dump().items():
+        lines = "\n".join(f"{name} = {_toml(value)}" for name, value in values.items())
+        print_text(f"[{group}]\n{lines}\n")
+
+
+def run() -> None:
+    """Run the command line. Errors a user can cause are shown as one message, without a traceback."""
+    try:
+        app()
+    except HopwalkError as error:
+        print_error(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print_text("stopped", to_stderr=True)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has gone, e.g. `hopwalk data list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+def _toml(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)  # for text, numbers and booleans JSON and TOML agree

@@ -1,0 +1,173 @@
+"""Settings: frozen, validated, filled from a preset and from `name=value` overrides.
+
+`presets/default.toml` lists every setting with its meaning; other presets change some of them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hopwalk.errors import SettingsError, did_you_mean
+
+Format = Literal["auto", "table", "triples", "openke", "minerva", "parquet", "rdf"]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Group(BaseModel):
+    """Base of all groups of settings: unknown keys fail, nothing changes after creation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class ReadSettings(Group):
+    """How a file of triples is read."""
+
+    format: Format = "auto"
+    separator: str = ""
+    quote: Literal["auto", "yes", "no"] = "auto"
+    header: Literal["auto", "yes", "no"] = "auto"
+    columns: str = ""
+    labels: str = ""
+    fold_inverses: bool = True
+
+
+class SplitSettings(Group):
+    """How a single file of triples is divided."""
+
+    valid: Share = 0.1
+    test: Share = 0.1
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class GraphSettings(Group):
+    """How facts become the graph to walk."""
+
+    fan_out: Annotated[int, Field(ge=1)] = 400
+    damping: Annotated[float, Field(gt=0, lt=1)] = 0.85
+
+
+class WalkSettings(Group):
+    """How far a walk goes."""
+
+    hops: Annotated[int, Field(ge=1, le=8)] = 3
+
+
+class Settings(Group):
+    """Everything that can be set, in groups.
+
+    >>> load_settings(overrides=["graph.fan_out=200"]).graph.fan_out
+    200
+    """
+
+    read: ReadSettings = ReadSettings()
+    split: SplitSettings = SplitSettings()
+    graph: GraphSettings = GraphSettings()
+    walk: WalkSettings = WalkSettings()
+
+
+def preset_names() -> list[str]:
+    """The presets that come with the package."""
+    files = resources.files("hopwalk").joinpath("presets").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def preset_text(name: str) -> str:
+    """The TOML text of a preset that comes with the package."""
+    if name not in preset_names():
+        remedy = did_you_mean(name, preset_names()) or f"Presets are: {', '.join(preset_names())}."
+        raise SettingsError(f"there is no preset {name!r}", remedy=remedy)
+    return resources.files("hopwalk").joinpath("presets", f"{name}.toml").read_text(encoding="utf-8")
+
+
+def load_settings(
+    preset: str | Path = "default",
+    *,
+    overrides: Iterable[str] = (),
+) -> Settings:
+    """Settings of a preset (a name, or a path to a TOML file) with `group.name=value` overrides on top."""
+    values = _read_preset(preset)
+    for override in overrides:
+        name, sign, text = override.partition("=")
+        if not sign:
+            raise SettingsError(f"{override!r} is not of the form name=value", remedy="For example: graph.fan_out=200")
+        _set_dotted(values, name.strip(), _parse_value(text.strip()))
+    return validated(values)
+
+
+def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """The settings with others in their place, by dotted name.
+
+    >>> changed(Settings(), {"walk.hops": 2}).walk.hops
+    2
+    """
+    nested = settings.model_dump()
+    for name, value in values.items():
+        _set_dotted(nested, name, value)
+    return validated(nested)
+
+
+def validated(values: Mapping[str, Any]) -> Settings:
+    """The settings of nested dictionaries, or a `SettingsError` that names the first key at fault."""
+    known = list(dotted_names())
+    for name in _dotted_keys(values):
+        if name not in known:
+            remedy = did_you_mean(name, known) or "`hopwalk settings` lists them all."
+            raise SettingsError(f"there is no setting {name!r}", remedy=remedy)
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"{name} = {first['input']!r} does not fit: {first['msg']}") from None
+
+
+def dotted_names(group: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
+    """The dotted name of every setting: `graph.fan_out`, …"""
+    for name, field in group.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from dotted_names(field.annotation, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _read_preset(preset: str | Path) -> dict[str, Any]:
+    is_path = isinstance(preset, Path) or preset.endswith(".toml")
+    try:
+        text = Path(preset).read_text(encoding="utf-8") if is_path else preset_text(str(preset))
+        return tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the preset cannot be read ({error})", path=preset) from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"this is not valid TOML ({error})", path=preset) from None
+
+
+def _parse_value(text: str) -> Any:
+    """A TOML value where the text is one (200, 0.5, true, "a b"), and otherwise the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _set_dotted(values: dict[str, Any], name: str, value: Any) -> None:
+    *groups, last = name.split(".")
+    for group in groups:
+        inner = values.setdefault(group, {})
+        if not isinstance(inner, dict):
+            raise SettingsError(f"there is no setting {name!r}", remedy="`hopwalk settings` lists them all.")
+        values = inner
+    values[last] = value
+
+
+def _dotted_keys(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _dotted_keys(cast("Mapping[str, Any]", value), f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"

@@ -1,0 +1,1 @@
+"""Triples in, a `Dataset` out: readers, catalog, splitting, statistics."""

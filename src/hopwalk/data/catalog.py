@@ -1,0 +1,128 @@
+"""The data sets hopwalk knows by name: two come with the package, three are downloaded when first asked for."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import polars as pl
+
+from hopwalk.config import ReadSettings
+from hopwalk.data import download, openke, tables
+from hopwalk.data.dataset import Dataset, assemble
+from hopwalk.data.download import MakeProgressBar, RemoteFile
+from hopwalk.data.reading import LabelledFacts, read_path
+from hopwalk.data.source import Source, archive_members
+from hopwalk.errors import UnknownNameError, did_you_mean
+
+
+@dataclass(frozen=True)
+class CatalogEntry:
+    """A data set of the catalog: what it is, where it comes from, and under which terms."""
+
+    name: str
+    title: str
+    topic: str
+    about: str
+    entities: int
+    relations: int
+    facts: int
+    source: str
+    citation: str
+    licence: str
+    aliases: tuple[str, ...] = ()
+    bundled: bool = False
+    files: tuple[RemoteFile, ...] = ()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it can be loaded without a download."""
+        return all(download.cached_path(file).exists() for file in self.files)
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of the download."""
+        return sum(file.bytes for file in self.files)
+
+
+@cache
+def entries() -> dict[str, CatalogEntry]:
+    """The catalog, by name."""
+    text = resources.files("hopwalk.data").joinpath("catalog.toml").read_text(encoding="utf-8")
+    catalog = {}
+    for name, fields in tomllib.loads(text).items():
+        files = tuple(RemoteFile(**file) for file in fields.pop("files", ()))
+        catalog[name] = CatalogEntry(name=name, files=files, aliases=tuple(fields.pop("aliases")), **fields)
+    return catalog
+
+
+def find(name: str) -> CatalogEntry | None:
+    """The entry a name stands for; case, hyphens, underscores and blanks do not matter."""
+    wanted = _fold(name)
+    for entry in entries().values():
+        if wanted in map(_fold, (entry.name, *entry.aliases)):
+            return entry
+    return None
+
+
+def get(name: str) -> CatalogEntry:
+    """The entry a name stands for, or an `UnknownNameError` with the nearest names."""
+    entry = find(name)
+    if entry is None:
+        known = [known for entry in entries().values() for known in (entry.name, *entry.aliases)]
+        remedy = did_you_mean(name.lower(), known) or f"The catalog has: {', '.join(entries())}."
+        raise UnknownNameError(f"there is no data set {name!r} in the catalog", remedy=remedy)
+    return entry
+
+
+def fetch(
+    entry: CatalogEntry, *, mirror: Path | None = None, make_progress_bar: MakeProgressBar | None = None
+) -> tuple[Path, ...]:
+    """The paths of the data set's files in the cache, downloaded where they are not there yet."""
+    return tuple(download.fetch(file, mirror=mirror, make_progress_bar=make_progress_bar) for file in entry.files)
+
+
+def load(entry: CatalogEntry, *, mirror: Path | None = None, make_progress_bar: MakeProgressBar | None = None) -> Dataset:
+    """The data set, fetched if need be."""
+    paths = fetch(entry, mirror=mirror, make_progress_bar=make_progress_bar)
+    if entry.bundled:
+        with resources.as_file(resources.files("hopwalk.data").joinpath("bundled", entry.name)) as folder:
+            labelled = read_path(folder, ReadSettings(header="no"))
+    elif entry.name == "nell-995":
+        labelled = _nell_995(paths)
+    else:
+        sources = archive_members(paths[0], ["train.txt", "valid.txt", "test.txt"])
+        labelled = LabelledFacts(dict(zip(("train", "valid", "test"), map(_read, sources), strict=True)))
+    # Relations such as WN18RR's `_hypernym` only look like inverses, and the benchmarks hold no stated inverses.
+    return assemble(entry.name, labelled, fold_inverses=False)
+
+
+def _nell_995(paths: tuple[Path, ...]) -> LabelledFacts:
+    """The graph of OpenKE's files with the questions of MINERVA's.
+
+    The graph to walk leaves out all of OpenKE's test facts, also those that MINERVA does not ask, and the dev questions.
+    """
+    by_name = {f"{path.parent.name}/{path.name}": path for path in paths}
+    facts, _ = openke.read_folder(by_name["NELL-995/train2id.txt"].parent)
+    everything = pl.concat(facts.values())
+    questions = {split: _read(Source.of(by_name[f"nell/{file}.txt"])) for split, file in _NELL_QUESTIONS.items()}
+    asked = pl.concat([questions["valid"], questions["test"]])
+    hidden = pl.concat([facts["test"], asked]).unique()
+    walked = everything.join(hidden, on=tables.ROLES, how="anti")
+    held_back = facts["test"].join(asked, on=tables.ROLES, how="anti")
+    return LabelledFacts(questions | {"facts": walked, "held_back": held_back})
+
+
+_NELL_QUESTIONS = {"train": "train", "valid": "dev", "test": "test"}
+
+
+def _read(source: Source) -> pl.DataFrame:
+    return tables.read_triples(source, ReadSettings(separator="\t", header="no"), tail_before_relation=False)[0]
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).lower()

@@ -1,0 +1,249 @@
+"""Labelled facts in, a `Dataset` of ids out: sorted, without repetitions, training free of held-out facts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from hopwalk.arrays import load_arrays, save_arrays
+from hopwalk.data.findings import Finding
+from hopwalk.data.inverses import fold_inverse_relations
+from hopwalk.data.reading import LabelledFacts
+from hopwalk.data.relation_ids import RelationIds
+from hopwalk.data.triples import Keys, KeySet, TriplePacking, Triples, sorted_unique
+from hopwalk.data.vocabulary import Vocabulary
+from hopwalk.errors import SavedFileError
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A knowledge graph to learn from and questions to answer over it.
+
+    `facts` is what may be walked and learnt from. `train`, `valid` and `test` are questions with their answers; in most data sets
+    `train` and `facts` are the same, in NELL-995 the questions are about 12 of the 200 relations. `held_back` are facts known to
+    be true that are neither walked nor asked; only NELL-995 has them.
+    """
+
+    name: str
+    entities: Vocabulary
+    relations: Vocabulary
+    facts: Triples
+    train: Triples
+    valid: Triples
+    test: Triples
+    held_back: Triples
+    findings: tuple[Finding, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset({self.name!r}: {len(self.entities):,} entities, {len(self.relations):,} relations, "
+            f"{len(self.facts):,} facts; {len(self.train):,} / {len(self.valid):,} / {len(self.test):,} questions)"
+        )
+
+    @property
+    def splits(self) -> dict[str, Triples]:
+        """The questions by the name of their split."""
+        return {"train": self.train, "valid": self.valid, "test": self.test}
+
+    @property
+    def has_own_facts(self) -> bool:
+        """Whether the graph to walk is more than the training questions (as in NELL-995)."""
+        return self.facts is not self.train
+
+    @property
+    def relation_ids(self) -> RelationIds:
+        """The ids of relations, inverses, stay and start."""
+        return RelationIds(len(self.relations))
+
+    @property
+    def packing(self) -> TriplePacking:
+        """How this data set's triples become integer keys."""
+        return TriplePacking(len(self.entities), len(self.relations))
+
+    def with_valid_as_facts(self) -> Dataset:
+        """The same data with the dev facts back in the graph: for the final test model on NELL-995, as in the paper."""
+        packing = self.packing
+        keys = np.concatenate([packing.pack_all(self.facts), packing.pack_all(self.valid)])
+        return replace(self, facts=packing.unpack(sorted_unique(keys)))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the labels and all facts: equal for equal data, whatever file it came from."""
+        digest = hashlib.sha256()
+        for label_column in (self.entities, self.relations):
+            for array in label_column.to_arrays("").values():
+                digest.update(np.ascontiguousarray(array).data)
+        for triples in (self.facts, *self.splits.values(), self.held_back):
+            digest.update(self.packing.pack_all(triples).data)
+        return digest.hexdigest()
+
+    def all_facts(self) -> Triples:
+        """Every fact of every part, once."""
+        parts = [self.facts, *self.splits.values(), self.held_back]
+        return self.packing.unpack(sorted_unique(np.concatenate([self.packing.pack_all(part) for part in parts])))
+
+    def labels_of(self, triples: Triples) -> list[tuple[str, str, str]]:
+        """The facts as labels."""
+        return [
+            (self.entities[head], self.relations[relation], self.entities[tail])
+            for head, relation, tail in triples.array().tolist()
+        ]
+
+    def save(self, path: Path) -> None:
+        """Write everything but the findings to one file."""
+        arrays = self.entities.to_arrays("entities") | self.relations.to_arrays("relations")
+        parts = self.splits | {"held_back": self.held_back} | ({"facts": self.facts} if self.has_own_facts else {})
+        for name, triples in parts.items():
+            arrays |= {f"{name}.{column}": getattr(triples, column) for column in ("heads", "relations", "tails")}
+        save_arrays(path, arrays, {"kind": "dataset", "name": self.name})
+
+    @classmethod
+    def load(cls, path: Path) -> Dataset:
+        """What `save` wrote, memory-mapped."""
+        arrays, metadata = load_arrays(path, kind="dataset")
+
+        def triples(name: str) -> Triples:
+            return Triples(arrays[f"{name}.heads"], arrays[f"{name}.relations"], arrays[f"{name}.tails"])
+
+        try:
+            train = triples("train")
+            return cls(
+                name=str(metadata["name"]),
+                entities=Vocabulary.from_arrays(arrays, "entities"),
+                relations=Vocabulary.from_arrays(arrays, "relations"),
+                facts=triples("facts") if "facts.heads" in arrays else train,
+                train=train,
+                valid=triples("valid"),
+                test=triples("test"),
+                held_back=triples("held_back"),
+            )
+        except KeyError as missing:
+            raise SavedFileError(f"the file lacks {missing}", path=path) from None
+
+
+def assemble(name: str, labelled: LabelledFacts, *, fold_inverses: bool = True) -> Dataset:
+    """A `Dataset` from labelled facts; what had to be changed or is worth knowing is in its findings."""
+    findings = list(labelled.findings)
+    frames = dict(labelled.splits)
+    if fold_inverses:
+        frames, folded = fold_inverse_relations(frames)
+        findings += folded
+    names = _name_table(labelled.names)
+    entities, relations = _distinct(frames, "head", "tail"), _distinct(frames, "relation")
+    packing = TriplePacking(len(entities), len(relations))
+    keys: dict[str, Keys] = {}
+    for split in tuple(frames):
+        packed = _pack(frames.pop(split), entities, relations, packing)  # popped: big data needs the memory
+        num_given = len(packed)
+        keys[split] = sorted_unique(packed)
+        findings += _duplicates(split, num_given - len(keys[split]))
+    findings += _separate(keys)
+    train = packing.unpack(keys["train"])
+    empty = np.empty(0, dtype=np.int64)
+    dataset = Dataset(
+        name,
+        Vocabulary.from_sorted(entities, names),
+        Vocabulary.from_sorted(relations, names),
+        facts=packing.unpack(keys["facts"]) if "facts" in keys else train,
+        train=train,
+        valid=packing.unpack(keys.get("valid", empty)),
+        test=packing.unpack(keys.get("test", empty)),
+        held_back=packing.unpack(keys.get("held_back", empty)),
+    )
+    return replace(dataset, findings=(*findings, *_unseen(dataset), *_self_loops(dataset)))
+
+
+def _name_table(names: Mapping[str, str]) -> pl.DataFrame:
+    return pl.DataFrame({"label": list(names), "name": list(names.values())}, schema={"label": pl.String, "name": pl.String})
+
+
+def _distinct(frames: Mapping[str, pl.DataFrame], *columns: str) -> pl.Series:
+    """The distinct labels of the columns in ascending order of their bytes."""
+    parts = [frame.lazy().select(pl.col(column).alias("label")) for frame in frames.values() for column in columns]
+    return pl.concat(parts).unique().collect(engine="streaming").get_column("label").sort()
+
+
+def _pack(frame: pl.DataFrame, entities: pl.Series, relations: pl.Series, packing: TriplePacking) -> Keys:
+    """The packed ids of labelled facts, in no particular order."""
+
+    def table(labels: pl.Series, role: str) -> pl.LazyFrame:
+        return labels.alias(role).to_frame().with_row_index(f"{role}_id").lazy()
+
+    ids = frame.lazy()
+    for role, labels in (("head", entities), ("relation", relations), ("tail", entities)):
+        ids = ids.join(table(labels, role), on=role, how="inner")
+    columns = [f"{role}_id" for role in ("head", "relation", "tail")]
+    encoded = ids.select(pl.col(column).cast(pl.Int32) for column in columns).collect(engine="streaming")
+    return packing.pack(*(encoded.get_column(column).to_numpy() for column in columns))
+
+
+def _duplicates(split: str, count: int) -> list[Finding]:
+    if not count:
+        return []
+    message = f"{count:,} facts of {split} stand there more than once; one of each is kept"
+    return [Finding("warning", "duplicate-facts", message, count)]
+
+
+def _separate(keys: dict[str, Keys]) -> list[Finding]:
+    """Take held-out facts out of training and of the graph, and test facts out of valid."""
+    findings = []
+    searched = {"test": ("valid", "train", "facts"), "valid": ("train", "facts"), "held_back": ("train", "facts")}
+    for kept, others in searched.items():
+        if not len(keys.get(kept, ())):
+            continue
+        held_out = KeySet(keys[kept])
+        for other in others:
+            is_shared = held_out.contains(keys.get(other, np.empty(0, dtype=np.int64)))
+            count = int(is_shared.sum())
+            if count:
+                keys[other] = keys[other][~is_shared]
+                message = f"{count:,} facts of {kept} also stand in {other}; they are taken out of {other}"
+                findings.append(Finding("warning", "split-overlap", message, count))
+    return findings
+
+
+def _unseen(dataset: Dataset) -> list[Finding]:
+    """Held-out questions about entities or relations that the graph does not know."""
+    facts = dataset.facts
+    is_entity_seen = np.zeros(len(dataset.entities), dtype=np.bool_)
+    is_entity_seen[facts.heads] = is_entity_seen[facts.tails] = True
+    is_relation_seen = np.zeros(len(dataset.relations), dtype=np.bool_)
+    is_relation_seen[facts.relations] = True
+    findings = []
+    for split in ("valid", "test"):
+        questions = dataset.splits[split]
+        unseen = ~(is_entity_seen[questions.heads] & is_entity_seen[questions.tails])
+        if unseen.any():
+            ids = np.unique(np.concatenate([questions.heads, questions.tails]))
+            ids = ids[~is_entity_seen[ids]]
+            message = (
+                f"{unseen.sum():,} questions of {split} have an entity that no training fact mentions ({len(ids):,} entities)"
+            )
+            examples = tuple(dataset.entities[id_] for id_ in ids[:3])
+            remedy = "They count as wrong answers. `hopwalk data split` makes splits without them."
+            findings.append(Finding("warning", "unseen-entities", message, int(unseen.sum()), examples, remedy))
+        unseen = ~is_relation_seen[questions.relations]
+        if unseen.any():
+            ids = np.unique(questions.relations[unseen])
+            message = f"{unseen.sum():,} questions of {split} have a relation that no training fact has"
+            examples = tuple(dataset.relations[id_] for id_ in ids[:3])
+            findings.append(Finding("warning", "unseen-relations", message, int(unseen.sum()), examples))
+    return findings
+
+
+def _self_loops(dataset: Dataset) -> list[Finding]:
+    is_loop = dataset.facts.heads == dataset.facts.tails
+    count = int(is_loop.sum())
+    if not count:
+        return []
+    examples = tuple(" ".join(labels) for labels in dataset.labels_of(dataset.facts[np.flatnonzero(is_loop)[:3]]))
+    message = f"{count:,} facts lead from an entity to itself"
+    return [Finding("note", "self-loops", message, count, examples)]

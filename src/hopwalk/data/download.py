@@ -1,0 +1,118 @@
+"""Files of the catalog: fetched from the web or from a local mirror, checked against their SHA-256, kept in a cache."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import pooch
+import requests
+
+from hopwalk.errors import DownloadError
+
+TIMEOUT_SECONDS = 30
+
+
+class ProgressBar(Protocol):
+    """What pooch asks of a progress bar."""
+
+    total: int
+
+    def update(self, n: int) -> None:
+        """`n` more bytes have come."""
+
+    def reset(self) -> None:
+        """Go back to the beginning."""
+
+    def close(self) -> None:
+        """The download is over."""
+
+
+MakeProgressBar = Callable[[str], ProgressBar]
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file on the web with its checksum and size."""
+
+    url: str
+    sha256: str
+    bytes: int
+
+    @property
+    def mirror_path(self) -> Path:
+        """Where a mirror keeps it: the address without the scheme."""
+        address = urlsplit(self.url)
+        return Path(address.netloc) / address.path.lstrip("/")
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: `HOPWALK_CACHE`, or the usual place of the system."""
+    return Path(os.environ.get("HOPWALK_CACHE") or pooch.os_cache("hopwalk"))
+
+
+def cached_path(file: RemoteFile) -> Path:
+    """Where the file is, or will be, in the cache."""
+    return cache_folder() / file.mirror_path
+
+
+def fetch(file: RemoteFile, *, mirror: Path | None = None, make_progress_bar: MakeProgressBar | None = None) -> Path:
+    """The path of a whole, checked copy of the file in the cache, fetched if it is not there.
+
+    The file takes its place in the cache only when it is complete and its sum is right, so an interrupted download leaves
+    nothing behind, and two processes that fetch at once end with the same good file.
+    """
+    pooch.get_logger().setLevel(logging.ERROR)
+    target = cached_path(file)
+    mirror = mirror or (Path(os.environ["HOPWALK_MIRROR"]) if os.environ.get("HOPWALK_MIRROR") else None)
+    downloader = _copy_from(mirror) if mirror else _http(make_progress_bar and make_progress_bar(target.name))
+    try:
+        return Path(
+            pooch.retrieve(
+                url=file.url,
+                known_hash=f"sha256:{file.sha256}",
+                fname=target.name,
+                path=target.parent,
+                downloader=downloader,
+            )
+        )
+    except requests.RequestException as error:
+        reason = f"{file.url} could not be downloaded ({_reason(error)})"
+        remedy = "Check the connection and try again, or give a folder that has the files with --mirror DIR."
+        raise DownloadError(reason, remedy=remedy) from None
+    except ValueError:
+        origin = f"the mirror {mirror}" if mirror else file.url
+        remedy = "Nothing was kept. Try again; if it stays so, the file at its source has changed."
+        raise DownloadError(f"what came from {origin} is not the expected file (wrong SHA-256)", remedy=remedy) from None
+    except OSError as error:
+        remedy = "Check free space and permissions, or choose another folder with HOPWALK_CACHE."
+        raise DownloadError(f"the file cannot be kept in {target.parent} ({error})", remedy=remedy) from None
+
+
+def _http(progress_bar: ProgressBar | None) -> Any:
+    return pooch.HTTPDownloader(progressbar=progress_bar or False, timeout=TIMEOUT_SECONDS)
+
+
+def _copy_from(mirror: Path) -> Callable[[str, str, Any], None]:
+    def copy(url: str, output_file: str, _pooch: Any) -> None:
+        source = mirror / RemoteFile(url, "", 0).mirror_path
+        if not source.is_file():
+            remedy = "A mirror has the files under their addresses without https://; leave out --mirror to download."
+            raise DownloadError(f"the mirror has no file {source}", remedy=remedy)
+        shutil.copyfile(source, output_file)
+
+    return copy
+
+
+def _reason(error: requests.RequestException) -> str:
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"the server answered {error.response.status_code}"
+    if isinstance(error, requests.Timeout):
+        return f"no answer within {TIMEOUT_SECONDS} seconds"
+    return "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__

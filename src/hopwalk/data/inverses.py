@@ -1,0 +1,64 @@
+"""Facts that a file states twice, once in each direction (`r` and `r_inv`), are read as one: the graph adds inverses itself.
+
+Kept apart, they would double every edge and give away held-out answers: (t, r_inv, h) in training answers (h, r, ?).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import polars as pl
+
+from hopwalk.data.findings import Finding
+
+PREFIXES = ("_", "inverse_", "inv_", "reverse_")
+SUFFIXES = ("_inv", "_inverse", "_reverse", "_reversed", "^-1", "⁻¹")
+CONFIRMED_SHARE = 0.5  # of the facts of `r_inv` must repeat facts of `r`; held-out facts may lack their other half
+
+
+def fold_inverse_relations(frames: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], list[Finding]]:
+    """The same facts with those of stated inverse relations turned round; names and facts decide which ones are inverse."""
+    labels = {label for frame in frames.values() for label in frame.get_column("relation").unique()}
+    bases = {inverse: base for inverse in labels if (base := _base(inverse, labels))}
+    bases = {inverse: base for inverse, base in bases.items() if base not in bases}
+    if not bases:
+        return dict(frames), []
+    confirmed = _confirmed(frames, bases)
+    if not confirmed:
+        return dict(frames), []
+    is_inverse = pl.col("relation").is_in(list(confirmed))
+    turned = {
+        split: frame.with_columns(
+            head=pl.when(is_inverse).then("tail").otherwise("head"),
+            relation=pl.col("relation").replace(confirmed),
+            tail=pl.when(is_inverse).then("head").otherwise("tail"),
+        ).unique()
+        for split, frame in frames.items()
+    }
+    count = sum(frame.select(is_inverse.sum()).item() for frame in frames.values())
+    pairs = tuple(f"{inverse} → {base}" for inverse, base in sorted(confirmed.items())[:3])
+    message = f"{count:,} facts of {len(confirmed):,} inverse relations are read as facts of the relations they invert"
+    remedy = "The graph adds all inverses itself. Keep them apart with --set read.fold_inverses=false."
+    return turned, [Finding("note", "inverse-relations-folded", message, count, pairs, remedy)]
+
+
+def _base(label: str, labels: set[str]) -> str | None:
+    """The relation whose name says that `label` is its inverse."""
+    candidates: Iterable[str] = (
+        *(label.removeprefix(prefix) for prefix in PREFIXES if label.startswith(prefix)),
+        *(label.removesuffix(suffix) for suffix in SUFFIXES if label.endswith(suffix)),
+    )
+    return next((base for base in candidates if base in labels), None)
+
+
+def _confirmed(frames: Mapping[str, pl.DataFrame], bases: dict[str, str]) -> dict[str, str]:
+    """Those whose facts, turned round, mostly are facts of their base."""
+    facts = pl.concat(frames.values()).unique()
+    inverse_facts = facts.filter(pl.col("relation").is_in(list(bases)))
+    turned = inverse_facts.select(inverse="relation", head="tail", tail="head", relation=pl.col("relation").replace(bases))
+    repeated = turned.join(facts, on=["head", "relation", "tail"], how="semi")
+    num_given = dict(inverse_facts.group_by("relation").len().iter_rows())
+    num_repeated = dict(repeated.group_by("inverse").len().iter_rows())
+    return {
+        inverse: base for inverse, base in bases.items() if num_repeated.get(inverse, 0) >= CONFIRMED_SHARE * num_given[inverse]
+    }

@@ -1,0 +1,77 @@
+"""RDF files (N-Triples, Turtle, N-Quads, TriG, RDF/XML) through pyoxigraph, an optional extra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from hopwalk.data.findings import Finding
+from hopwalk.data.source import Source
+from hopwalk.errors import DataError, MissingExtraError
+
+RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+SUFFIXES = {".nt": "nt", ".ttl": "ttl", ".turtle": "ttl", ".nq": "nq", ".trig": "trig", ".rdf": "rdf"}
+CHUNK = 1_000_000
+
+
+def read_triples(source: Source) -> tuple[pl.DataFrame, dict[str, str], list[Finding]]:
+    """The columns `head`, `relation`, `tail`, the readable names that `rdfs:label` gives, and what was left out."""
+    try:
+        import pyoxigraph
+    except ImportError:
+        raise MissingExtraError("pyoxigraph", "rdf", "Reading RDF") from None
+
+    rows: list[tuple[str, str, str]] = []
+    chunks: list[pl.DataFrame] = []
+    names: dict[str, tuple[int, str]] = {}
+    num_literals = num_nested = 0
+    format_ = pyoxigraph.RdfFormat.from_extension(SUFFIXES.get(source.suffix, "ttl"))
+    with source.open() as file:
+        parsed = pyoxigraph.parse(file, format=format_)
+        try:
+            for quad in parsed:
+                if isinstance(quad.object, pyoxigraph.Literal):
+                    if quad.predicate.value == RDFS_LABEL:
+                        _keep_better_name(names, _key(quad.subject), quad.object)
+                    else:
+                        num_literals += 1
+                elif isinstance(quad.subject, pyoxigraph.Triple) or isinstance(quad.object, pyoxigraph.Triple):
+                    num_nested += 1
+                else:
+                    rows.append((_key(quad.subject), quad.predicate.value, _key(quad.object)))
+                    if len(rows) == CHUNK:
+                        chunks.append(_frame(rows))
+                        rows = []
+        except (SyntaxError, ValueError, OSError) as error:
+            raise DataError(f"this is not valid RDF ({error})", path=source.name, line=getattr(error, "lineno", None)) from None
+    triples = pl.concat([*chunks, _frame(rows)])
+    findings = []
+    for count, what in (
+        (num_literals, "values (numbers, dates, texts) as their object"),
+        (num_nested, "statements about statements"),
+    ):
+        if count:
+            message = f"{source.name}: {count:,} statements with {what} are left out: a walk goes from entity to entity"
+            findings.append(Finding("note", "literals", message, count))
+    if triples.is_empty():
+        raise DataError("the file holds no facts between entities", path=source.name)
+    return triples, {key: name for key, (_, name) in names.items()}, findings
+
+
+def _key(node: Any) -> str:
+    """An IRI as it is, a blank node as `_:name`."""
+    return str(node.value) if type(node).__name__ == "NamedNode" else str(node)
+
+
+def _keep_better_name(names: dict[str, tuple[int, str]], key: str, literal: Any) -> None:
+    """English before no language before any other; of equals the first in the alphabet, so the file's order does not matter."""
+    language = (literal.language or "").lower()
+    preference = 0 if language.split("-")[0] == "en" else 1 if not language else 2
+    candidate = (preference, str(literal.value))
+    if candidate[1] and (key not in names or candidate < names[key]):
+        names[key] = candidate
+
+
+def _frame(rows: list[tuple[str, str, str]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={"head": pl.String, "relation": pl.String, "tail": pl.String}, orient="row")

@@ -1,0 +1,129 @@
+"""From a path to labelled facts: finds out what lies there and hands it to the reader made for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from hopwalk.config import Format, ReadSettings
+from hopwalk.data import openke, rdf, tables
+from hopwalk.data.findings import Finding
+from hopwalk.data.source import Source
+from hopwalk.errors import DataError, did_you_mean
+
+SPLIT_NAMES = {
+    "train": ("train", "training"),
+    "valid": ("valid", "validation", "dev", "val"),
+    "test": ("test", "testing"),
+    "facts": ("graph", "facts"),
+}
+LABEL_FILES = ("labels.tsv", "labels.tsv.gz")
+TABLE_SUFFIXES = (".tsv", ".txt", ".csv", ".tab", ".triples", ".del", "")
+
+
+@dataclass
+class LabelledFacts:
+    """What a reader gives: frames of the columns `head`, `relation`, `tail` by split, readable names, and findings.
+
+    `splits` has `train`; `valid`, `test` where the data is divided; `facts` where the graph to walk is more than `train`; and
+    `held_back` for facts that are neither walked nor asked.
+    """
+
+    splits: dict[str, pl.DataFrame]
+    names: dict[str, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def read_path(path: Path, settings: ReadSettings) -> LabelledFacts:
+    """The facts of a file or folder."""
+    if not path.exists():
+        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise DataError("there is no such file or folder", path=path, remedy=did_you_mean(path.name, siblings))
+    labelled = _read_folder(path, settings) if path.is_dir() else _read_splits({"train": path}, settings)
+    labels = _labels_file(path, settings)
+    if labels:
+        labelled.names |= read_names(Source.of(labels))
+    return labelled
+
+
+def format_of(source: Source, settings: ReadSettings) -> Format:
+    """The format of a file, as said or from its name."""
+    if settings.format not in ("auto", "minerva", "openke"):
+        return settings.format
+    if source.suffix == ".parquet":
+        return "parquet"
+    if source.suffix == ".triples":
+        return "triples"
+    return "rdf" if source.suffix in rdf.SUFFIXES else "table"
+
+
+def read_names(source: Source) -> dict[str, str]:
+    """Readable names by label, from a table of two columns: label, tab, name."""
+    layout = tables.Layout("\t", is_quoted=False, num_columns=2, wanted=(0, 1))
+    if not source.beginning(1):
+        raise DataError("the table of names is empty", path=source.name, remedy="Expected lines of: label, tab, name.")
+    table = tables.read_columns(source, layout)
+    repeated = table.filter(pl.nth(0).is_duplicated())
+    if not repeated.is_empty():
+        raise DataError(f"the label {repeated.item(0, 0)!r} is named twice", path=source.name)
+    return dict(table.iter_rows())
+
+
+def _read_folder(folder: Path, settings: ReadSettings) -> LabelledFacts:
+    is_openke = (folder / "train2id.txt").exists() and (folder / "entity2id.txt").exists()
+    if settings.format == "openke" or (settings.format == "auto" and is_openke):
+        splits, findings = openke.read_folder(folder)
+        if "train" not in splits:
+            raise DataError("there is no train2id.txt in this folder", path=folder)
+        return LabelledFacts(splits, findings=findings)
+    files = {split: _split_file(folder, names, settings) for split, names in SPLIT_NAMES.items()}
+    found = {split: path for split, path in files.items() if path}
+    if "train" not in found:
+        raise DataError(
+            "there is no train file in this folder",
+            path=folder,
+            remedy="Expected train, valid (or dev) and test files, e.g. train.tsv; or give a single file of triples.",
+        )
+    return _read_splits(found, settings)
+
+
+def _read_splits(files: dict[str, Path], settings: ReadSettings) -> LabelledFacts:
+    labelled = LabelledFacts({})
+    for split, path in files.items():
+        source = Source.of(path)
+        format_ = format_of(source, settings)
+        if format_ == "rdf":
+            frame, names, findings = rdf.read_triples(source)
+            labelled.names |= names
+        elif format_ == "parquet":
+            frame, findings = tables.read_parquet(source, settings), []
+        else:
+            frame, findings = tables.read_triples(source, settings, tail_before_relation=format_ == "triples")
+        labelled.splits[split] = frame
+        labelled.findings += findings
+    return labelled
+
+
+def _split_file(folder: Path, names: tuple[str, ...], settings: ReadSettings) -> Path | None:
+    """The one file of a split, whatever its format: train.tsv, train.txt.gz, train.parquet, …"""
+    known = (*TABLE_SUFFIXES, ".parquet", *rdf.SUFFIXES)
+    found = sorted(
+        entry
+        for entry in folder.iterdir()
+        if entry.is_file()
+        and entry.name.lower().removesuffix(".gz").partition(".")[0] in names
+        and Path(entry.name.lower().removesuffix(".gz")).suffix in known
+    )
+    if len(found) > 1:
+        listed = ", ".join(entry.name for entry in found)
+        raise DataError(f"more than one file could be the {names[0]} split: {listed}", path=folder, remedy="Keep one of them.")
+    return found[0] if found else None
+
+
+def _labels_file(path: Path, settings: ReadSettings) -> Path | None:
+    if settings.labels:
+        return Path(settings.labels)
+    folder = path if path.is_dir() else None
+    return next((folder / name for name in LABEL_FILES if (folder / name).exists()), None) if folder else None

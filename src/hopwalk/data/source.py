@@ -1,0 +1,81 @@
+"""Where bytes come from: a file, a compressed file, or a member of an archive, with the name to use in messages."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from hopwalk.errors import DataError
+
+
+@dataclass(frozen=True)
+class Source:
+    """Bytes to read. `path` is set where a plain file holds them, so that readers can map it instead of copying it."""
+
+    name: str
+    path: Path | None = None
+    content: bytes = b""
+
+    @classmethod
+    def of(cls, path: Path) -> Source:
+        """A plain or gzip-compressed file."""
+        try:
+            with path.open("rb") as file:
+                is_gzip = file.read(2) == b"\x1f\x8b"
+        except IsADirectoryError:
+            raise DataError("this is a folder, not a file", path=path) from None
+        except OSError as error:
+            raise DataError(f"the file cannot be opened ({error.strerror})", path=path) from None
+        if not is_gzip:
+            return cls(str(path), path=path)
+        try:
+            return cls(str(path), content=gzip.decompress(path.read_bytes()))
+        except (EOFError, OSError, zlib.error) as error:
+            raise DataError(
+                f"the compressed file is damaged or cut off ({error})", path=path, remedy="Copy or download it again."
+            ) from None
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name that says the format, in lower case: `.tsv` for `facts.TSV.gz`."""
+        return Path(self.name.lower().removesuffix(".gz")).suffix
+
+    def open(self) -> BinaryIO:
+        """A stream of the bytes."""
+        return self.path.open("rb") if self.path else io.BytesIO(self.content)
+
+    def data(self) -> Path | bytes:
+        """What libraries take: a path where there is one, else the bytes."""
+        return self.path or self.content
+
+    def beginning(self, size: int = 65536) -> bytes:
+        """The first bytes: `size` of them, or as many more as the first line needs."""
+        with self.open() as file:
+            start = file.read(size)
+            return start if b"\n" in start else start + file.readline()
+
+    def lines(self) -> Iterator[bytes]:
+        """The lines without their ending (`\\n` or `\\r\\n`), a byte-order mark left out."""
+        with self.open() as file:
+            for number, line in enumerate(file):
+                text = line.removesuffix(b"\n").removesuffix(b"\r") if line.endswith(b"\n") else line
+                yield text.removeprefix(b"\xef\xbb\xbf") if number == 0 else text
+
+
+def archive_members(path: Path, names: list[str]) -> list[Source]:
+    """Files of a tar archive, read into memory: nothing is unpacked onto the disk."""
+    try:
+        with tarfile.open(path) as archive:
+            members = [archive.extractfile(name) for name in names]
+            return [
+                Source(f"{path}:{name}", content=member.read() if member else b"")
+                for name, member in zip(names, members, strict=True)
+            ]
+    except (tarfile.TarError, KeyError, EOFError, OSError, zlib.error) as error:
+        raise DataError(f"the archive cannot be read ({error})", path=path) from None

@@ -1,0 +1,57 @@
+"""Divides facts into training, valid and test so that every held-out entity and relation is seen in training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hopwalk.config import SplitSettings
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.findings import Finding
+from hopwalk.data.triples import Triples
+from hopwalk.errors import DataError
+
+
+def split_dataset(dataset: Dataset, settings: SplitSettings | None = None) -> Dataset:
+    """The data set with its training facts divided anew; the same seed gives the same split.
+
+    In a random order of the facts, the first that mentions an entity or a relation stays in training; of the rest, the first are
+    held out. If too few are left for the shares asked, fewer are held out and a finding says so.
+    """
+    settings = settings or SplitSettings()
+    if settings.valid + settings.test >= 1:
+        raise DataError(f"holding out {settings.valid} + {settings.test} of the facts leaves none to train on")
+    if len(dataset.valid) or len(dataset.test) or dataset.has_own_facts:
+        raise DataError(f"{dataset.name} is divided already", remedy="Give a single file of triples.")
+    facts = dataset.facts
+    order = np.random.default_rng(settings.seed).permutation(len(facts))
+    is_needed = _first_mentions(facts[order], len(dataset.entities), len(dataset.relations))
+    free = order[~is_needed]
+    wanted = {"valid": int(settings.valid * len(facts)), "test": int(settings.test * len(facts))}
+    scale = min(1.0, len(free) / max(sum(wanted.values()), 1))
+    num_valid, num_test = (int(scale * count) for count in wanted.values())
+    part = np.zeros(len(facts), dtype=np.int8)
+    part[free[:num_valid]] = 1
+    part[free[num_valid : num_valid + num_test]] = 2
+    train, valid, test = (facts[np.flatnonzero(part == number)] for number in range(3))
+    findings = dataset.findings
+    if scale < 1:
+        message = (
+            f"only {len(free):,} facts can be held out with all entities and relations still in training; "
+            f"{sum(wanted.values()):,} were asked for"
+        )
+        findings = (*findings, Finding("warning", "few-to-hold-out", message, len(free)))
+    return replace(dataset, facts=train, train=train, valid=valid, test=test, findings=findings)
+
+
+def _first_mentions(facts: Triples, num_entities: int, num_relations: int) -> NDArray[np.bool_]:
+    """Which facts, in the order given, mention an entity or relation that none before them mentions."""
+    is_first = np.zeros(len(facts), dtype=np.bool_)
+    both_ends = np.stack([facts.heads, facts.tails], axis=1).reshape(-1)  # head and tail of a fact side by side
+    for mentions, count, per_fact in ((both_ends, num_entities, 2), (facts.relations, num_relations, 1)):
+        first = np.full(count, len(mentions), dtype=np.int64)
+        np.minimum.at(first, mentions, np.arange(len(mentions)))
+        is_first[first[first < len(mentions)] // per_fact] = True
+    return is_first

@@ -1,0 +1,162 @@
+"""Facts as ids: three columns, sorted and without repetitions, and fast look-up of millions of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hopwalk.errors import DataError
+
+Ids = NDArray[np.int32]
+Keys = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Triples:
+    """Facts `(head, relation, tail)` as three int32 columns of the same length.
+
+    Those of a `Dataset` are sorted by (head, relation, tail) and hold no fact twice.
+    """
+
+    heads: Ids
+    relations: Ids
+    tails: Ids
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Triples:
+        return Triples(self.heads[rows], self.relations[rows], self.tails[rows])
+
+    def __repr__(self) -> str:
+        return f"Triples({len(self):,})"
+
+    def array(self) -> Ids:
+        """One int32 array [N, 3] in the order head, relation, tail."""
+        return np.stack([self.heads, self.relations, self.tails], axis=1)
+
+    @staticmethod
+    def of(rows: Iterable[tuple[int, int, int]]) -> Triples:
+        """From rows of ids; handy in tests and examples.
+
+        >>> Triples.of([(0, 1, 2)]).tails
+        array([2], dtype=int32)
+        """
+        array = np.array(list(rows), dtype=np.int32).reshape(-1, 3)
+        return Triples(array[:, 0], array[:, 1], array[:, 2])
+
+    @staticmethod
+    def concatenate(parts: Iterable[Triples]) -> Triples:
+        """The parts, one after the other."""
+        listed = list(parts)
+        return Triples(
+            np.concatenate([part.heads for part in listed]),
+            np.concatenate([part.relations for part in listed]),
+            np.concatenate([part.tails for part in listed]),
+        )
+
+
+@dataclass(frozen=True)
+class TriplePacking:
+    """Packs (head, relation, tail) into one int64 whose order is the order of the triples.
+
+    Sorting, comparing and looking up facts then work on plain integers, which numpy does several times faster than on rows.
+    """
+
+    num_entities: int
+    num_relations: int
+
+    def __post_init__(self) -> None:
+        if 2 * self._entity_bits + self._relation_bits > 63:
+            raise DataError(
+                f"{self.num_entities:,} entities and {self.num_relations:,} relations are more than hopwalk can index",
+                remedy="The limit is 63 bits for two entities and a relation, e.g. 134 million entities with 512 relations.",
+            )
+
+    @property
+    def _entity_bits(self) -> int:
+        return max(self.num_entities - 1, 0).bit_length()
+
+    @property
+    def _relation_bits(self) -> int:
+        return max(self.num_relations - 1, 0).bit_length()
+
+    def pack(self, heads: Ids, relations: Ids, tails: Ids) -> Keys:
+        """One key per triple."""
+        keys = heads.astype(np.int64)
+        keys <<= self._relation_bits
+        keys |= relations
+        keys <<= self._entity_bits
+        keys |= tails
+        return keys
+
+    def pack_all(self, triples: Triples) -> Keys:
+        """One key per triple."""
+        return self.pack(triples.heads, triples.relations, triples.tails)
+
+    def unpack(self, keys: Keys) -> Triples:
+        """The triples of the keys."""
+        return Triples(
+            (keys >> (self._relation_bits + self._entity_bits)).astype(np.int32),
+            ((keys >> self._entity_bits) & ((1 << self._relation_bits) - 1)).astype(np.int32),
+            (keys & ((1 << self._entity_bits) - 1)).astype(np.int32),
+        )
+
+
+def sorted_unique(keys: Keys) -> Keys:
+    """The distinct keys in ascending order; sorts `keys` in place."""
+    keys.sort()
+    if len(keys) == 0:
+        return keys
+    is_first = np.empty(len(keys), dtype=np.bool_)
+    is_first[0] = True
+    np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
+    return keys if is_first.all() else keys[is_first]
+
+
+class KeySet:
+    """A set of int64 keys that answers "which of these are in it" for millions of keys at once.
+
+    Keys are spread by an odd multiplier, which is one-to-one on 64 bits, then sorted; a table says where each range of leading
+    bits begins. A look-up reads one table entry and, on average, less than one key: cost does not grow with the set, where
+    binary search over 20 million keys is some 20 times slower. Memory: 12 to 16 bytes a key.
+    """
+
+    _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ divided by the golden ratio, made odd
+
+    def __init__(self, keys: Keys) -> None:
+        spread = self._spread(keys)
+        spread.sort()
+        self._keys = spread
+        self._shift = np.uint64(64 - max(len(keys).bit_length(), 1))
+        buckets = (spread >> self._shift).astype(np.int64)
+        sizes = np.bincount(buckets, minlength=1 << (64 - int(self._shift)))
+        self._starts: NDArray[np.integer[Any]] = np.zeros(len(sizes) + 1, dtype=np.int32 if len(keys) < 2**31 else np.int64)
+        np.cumsum(sizes, out=self._starts[1:])
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def contains(self, keys: Keys) -> NDArray[np.bool_]:
+        """For each key, whether it is in the set."""
+        wanted = self._spread(keys)
+        buckets = (wanted >> self._shift).astype(np.int64)
+        position, end = self._starts[buckets], self._starts[buckets + 1]
+        found = np.zeros(len(keys), dtype=np.bool_)
+        open_rows = np.flatnonzero(position < end)  # rows whose bucket still has unread keys
+        position, end, wanted = position[open_rows], end[open_rows], wanted[open_rows]
+        while len(open_rows):
+            is_hit = self._keys[position] == wanted
+            found[open_rows[is_hit]] = True
+            position += 1
+            still_open = ~is_hit & (position < end)
+            open_rows, position = open_rows[still_open], position[still_open]
+            end, wanted = end[still_open], wanted[still_open]
+        return found
+
+    def _spread(self, keys: Keys) -> NDArray[np.uint64]:
+        return keys.astype(np.int64, copy=False).view(np.uint64) * self._SPREAD

@@ -1,0 +1,138 @@
+"""Labels and their ids: sorted, so the same data has the same ids whatever the order of its lines."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hopwalk.errors import UnknownNameError, did_you_mean
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class TextColumn:
+    """Strings as one block of UTF-8 bytes and the offsets where each begins: can be memory-mapped, whatever its size."""
+
+    def __init__(self, utf8: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+        self.utf8 = utf8
+        self.offsets = offsets
+
+    @classmethod
+    def of(cls, texts: pl.Series) -> TextColumn:
+        """From a polars column of strings."""
+        offsets = np.zeros(len(texts) + 1, dtype=np.int64)
+        np.cumsum(texts.str.len_bytes().to_numpy(), out=offsets[1:])
+        joined = texts.str.join("").item() if len(texts) else ""
+        return cls(np.frombuffer(joined.encode(), dtype=np.uint8), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def encoded(self, row: int) -> bytes:
+        """The UTF-8 bytes of one row."""
+        return self.utf8[self.offsets[row] : self.offsets[row + 1]].tobytes()
+
+    def __getitem__(self, row: int) -> str:
+        return self.encoded(row).decode()
+
+
+class Vocabulary(Sequence[str]):
+    """The labels of the entities, or of the relations, in ascending order: a label's place is its id.
+
+    Some data sets name their entities twice: by a key that stands in the triples (`/m/02mjmr`, `Q42`) and by a name for people.
+    Keys are what `vocabulary[id]` and `vocabulary.id(key)` speak of; `vocabulary.name(id)` is for people.
+
+    >>> words = Vocabulary.of(["b", "a", "b"], names={"a": "Alpha"})
+    >>> list(words), words.id("b"), words.name(0), words.name(1)
+    (['a', 'b'], 1, 'Alpha', 'b')
+    """
+
+    def __init__(self, labels: TextColumn, names: TextColumn | None = None) -> None:
+        self._labels = labels
+        self._names = names
+
+    @classmethod
+    def of(cls, labels: Iterable[str], names: dict[str, str] | None = None) -> Vocabulary:
+        """From labels in any order, with repetitions, and readable names for some of them."""
+        import polars as pl
+
+        distinct = pl.Series("label", list(labels), dtype=pl.String).unique().sort()
+        table = pl.DataFrame({"label": list(names), "name": list(names.values())}) if names else None
+        return cls.from_sorted(distinct, table)
+
+    @classmethod
+    def from_sorted(cls, labels: pl.Series, names: pl.DataFrame | None = None) -> Vocabulary:
+        """From distinct labels in ascending order and a table (`label`, `name`) of readable names for some of them."""
+        if names is None or names.is_empty():
+            return cls(TextColumn.of(labels))
+        import polars as pl
+
+        joined = labels.alias("label").to_frame().join(names, on="label", how="left", maintain_order="left")
+        return cls(TextColumn.of(labels), TextColumn.of(joined.get_column("name").fill_null(pl.lit(""))))
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, row: Any) -> Any:  # an id gives a label, a slice a list of labels
+        if isinstance(row, slice):
+            return [self._labels[index] for index in range(*row.indices(len(self)))]
+        index = int(row)
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"id {index} is not among the {len(self)} ids")
+        return self._labels[index % len(self)]
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._labels[row] for row in range(len(self)))
+
+    def __contains__(self, label: object) -> bool:
+        return isinstance(label, str) and self._find(label) is not None
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self):,} labels)"
+
+    def id(self, label: str) -> int:
+        """The id of a label; `UnknownNameError` with the nearest labels if there is none."""
+        found = self._find(label)
+        if found is None:
+            nearest = did_you_mean(label, self) if len(self) <= 100_000 else ""
+            raise UnknownNameError(f"{label!r} is not among the {len(self):,} labels", remedy=nearest)
+        return found
+
+    def name(self, id_: int) -> str:
+        """The readable name of an id, or its label where it has none."""
+        return (self._names and self._names[id_]) or self._labels[id_]
+
+    @property
+    def has_names(self) -> bool:
+        """Whether any readable names came with the labels."""
+        return self._names is not None
+
+    def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """The arrays to save, their names beginning with `prefix`."""
+        columns = {"labels": self._labels} | ({"names": self._names} if self._names else {})
+        return {
+            f"{prefix}.{column}.{part}": getattr(texts, part) for column, texts in columns.items() for part in ("utf8", "offsets")
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], prefix: str) -> Vocabulary:
+        """What `to_arrays` saved."""
+
+        def column(name: str) -> TextColumn | None:
+            utf8, offsets = (arrays.get(f"{prefix}.{name}.{part}") for part in ("utf8", "offsets"))
+            return None if utf8 is None or offsets is None else TextColumn(utf8, offsets)
+
+        labels = column("labels")
+        if labels is None:
+            raise KeyError(f"{prefix}.labels")
+        return cls(labels, column("names"))
+
+    def _find(self, label: str) -> int | None:
+        wanted = label.encode(errors="surrogatepass")
+        row = bisect.bisect_left(range(len(self)), wanted, key=self._labels.encoded)
+        return row if row < len(self) and self._labels.encoded(row) == wanted else None

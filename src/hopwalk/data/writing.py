@@ -1,0 +1,68 @@
+"""A `Dataset` back to files that the readers read: tab-separated text, or CSV where a label needs quotes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from hopwalk.arrays import atomic_path
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.tables import roles_in_header
+from hopwalk.data.triples import Triples
+from hopwalk.data.vocabulary import Vocabulary
+
+NEEDS_QUOTES = r"[\t\r\n]|^\x{FEFF}"
+
+
+def write_folder(dataset: Dataset, folder: Path) -> list[Path]:
+    """Write train, valid, test (those with facts) and the readable names; the paths written.
+
+    Files are `.tsv`, or `.csv` with quotes where a label holds a tab or a line break.
+    """
+    entities, relations = (_labels(vocabulary) for vocabulary in (dataset.entities, dataset.relations))
+    quoted = any(labels.str.contains(NEEDS_QUOTES).any() for labels in (entities, relations))
+    parts = {name: triples for name, triples in dataset.splits.items() if len(triples)}
+    if dataset.has_own_facts:
+        parts["graph"] = dataset.facts
+    paths = []
+    for name, triples in parts.items():
+        paths.append(folder / f"{name}.{'csv' if quoted else 'tsv'}")
+        _write(paths[-1], _frame(triples, entities, relations), quoted)
+    names = pl.concat([_names(vocabulary) for vocabulary in (dataset.entities, dataset.relations)]).unique().sort("label")
+    if not names.is_empty():
+        paths.append(folder / "labels.tsv")
+        _write(paths[-1], names, quoted=False)
+    return paths
+
+
+def _frame(triples: Triples, entities: pl.Series, relations: pl.Series) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "head": entities.gather(triples.heads),
+            "relation": relations.gather(triples.relations),
+            "tail": entities.gather(triples.tails),
+        }
+    )
+
+
+def _write(path: Path, frame: pl.DataFrame, quoted: bool) -> None:
+    # A first fact that reads like a header ("subject", "relation", "object") would be taken for one without a header before it.
+    has_header = roles_in_header(list(frame.row(0))) is not None
+    with atomic_path(path) as temporary:
+        if quoted:
+            frame.write_csv(temporary, include_header=has_header, quote_style="always")
+        else:
+            frame.write_csv(temporary, include_header=has_header, separator="\t", quote_style="never")
+
+
+def _labels(vocabulary: Vocabulary) -> pl.Series:
+    return pl.Series("label", list(vocabulary), dtype=pl.String)
+
+
+def _names(vocabulary: Vocabulary) -> pl.DataFrame:
+    named = [id_ for id_ in range(len(vocabulary)) if vocabulary.has_names and vocabulary.name(id_) != vocabulary[id_]]
+    return pl.DataFrame(
+        {"label": [vocabulary[id_] for id_ in named], "name": [vocabulary.name(id_) for id_ in named]},
+        schema={"label": pl.String, "name": pl.String},
+    )

@@ -1,0 +1,195 @@
+"""The doctor: what is worth knowing about a data set before training on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hopwalk.config import Settings
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.findings import Finding, Level
+from hopwalk.data.statistics import Statistics, statistics
+from hopwalk.data.triples import Triples
+from hopwalk.graph import Graph, build_graph
+from hopwalk.reach import count_reached
+
+MOST_FACTS_COMPARED = 2_000_000
+MOST_QUESTIONS_WALKED = 1_000
+NEAR_INVERSE_SHARE = 0.8
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+
+
+@dataclass(frozen=True)
+class Report:
+    """The doctor's report: what is in the data, and the findings, the gravest first."""
+
+    statistics: Statistics
+    findings: tuple[Finding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "statistics": self.statistics.to_dict(),
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+
+def examine(dataset: Dataset, settings: Settings | None = None) -> Report:
+    """Examine a data set for what would make training on it slow, its numbers flattering, or its answers unreachable."""
+    settings = settings or Settings()
+    findings = [
+        *dataset.findings,
+        *_undivided(dataset),
+        *_stray_blanks(dataset),
+        *_repeated_relations(dataset),
+        *_degree_outliers(dataset),
+        *_reachability(dataset, settings),
+    ]
+    return Report(statistics(dataset), tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level))))
+
+
+def _undivided(dataset: Dataset) -> list[Finding]:
+    if len(dataset.valid) and len(dataset.test):
+        return []
+    missing = " and ".join(split for split in ("valid", "test") if not len(dataset.splits[split]))
+    message = f"there are no facts held out for {missing}"
+    return [Finding("note", "no-held-out-facts", message, remedy="`hopwalk data split` divides a file of triples.")]
+
+
+def _stray_blanks(dataset: Dataset) -> list[Finding]:
+    """Labels that begin or end with a blank: often two spellings of one name."""
+    stray = [label for labels in (dataset.relations, dataset.entities) for label in labels if label != label.strip()]
+    if not stray:
+        return []
+    message = f"{len(stray):,} labels begin or end with a blank; `a` and `a ` are different entities"
+    return [Finding("warning", "stray-blanks", message, len(stray), tuple(map(repr, stray[:3])))]
+
+
+def _repeated_relations(dataset: Dataset) -> list[Finding]:
+    """Relations that mostly repeat another one, or turn it round: their held-out facts can be read off training."""
+    facts = dataset.facts
+    is_sampled = len(facts) > MOST_FACTS_COMPARED
+    rows = np.random.default_rng(0).permutation(len(facts))[:MOST_FACTS_COMPARED] if is_sampled else slice(None)
+    is_loop = pl.col("head") == pl.col("tail")  # a loop is its own inverse, which says nothing
+    sampled, everything = _pairs(facts[rows]).filter(~is_loop), _pairs(facts).filter(~is_loop)
+    sizes = dict(sampled.group_by("relation").len().iter_rows())
+    turned = everything.rename({"head": "tail", "tail": "head"})
+    findings, givers = [], {}
+    for kind, other in (("inverse", turned), ("duplicate", everything)):
+        joined = sampled.join(other, on=["head", "tail"], suffix="_other")
+        if kind == "duplicate":
+            joined = joined.filter(pl.col("relation") != pl.col("relation_other"))
+        shared = joined.group_by("relation", "relation_other").len()
+        near = sorted(
+            (
+                (count / sizes[one], one, two)
+                for one, two, count in shared.iter_rows()
+                if count >= NEAR_INVERSE_SHARE * sizes[one] and sizes[one] >= 5
+            ),
+            key=lambda row: (-row[0], row[1:]),
+        )
+        givers[kind] = [(one, two) for _, one, two in near]
+        if near:
+            names = dataset.relations
+            examples = tuple(f"{names[one]} / {names[two]} ({share:.0%})" for share, one, two in near[:3])
+            what = "is the same facts the other way round" if kind == "inverse" else "repeats the same facts"
+            sample = " (on a sample)" if is_sampled else ""
+            message = f"{len(near):,} pairs of relations of which one mostly {what}{sample}"
+            findings.append(Finding("note", f"{kind}-relations", message, len(near), examples))
+    return findings + _leaks(dataset, givers)
+
+
+def _leaks(dataset: Dataset, givers: dict[str, list[tuple[int, int]]]) -> list[Finding]:
+    """Held-out facts that a single training edge of an inverse or duplicate relation gives away."""
+    questions = Triples.concatenate([dataset.valid, dataset.test])
+    if not len(questions) or not any(givers.values()):
+        return []
+    asked, known = _pairs(questions).with_row_index("row"), _pairs(dataset.facts)
+    turned = known.rename({"head": "tail", "tail": "head"})
+    rows = []
+    for kind, other in (("inverse", turned), ("duplicate", known)):
+        pairs = pl.DataFrame(givers[kind], schema={"relation": pl.Int32, "relation_other": pl.Int32}, orient="row")
+        suspects = asked.join(pairs, on="relation")
+        rows.append(
+            suspects.join(other, left_on=["head", "relation_other", "tail"], right_on=["head", "relation", "tail"], how="semi")
+        )
+    given_away = pl.concat(frame.select("row") for frame in rows).n_unique()
+    if not given_away:
+        return []
+    share = given_away / len(questions)
+    message = f"{given_away:,} held-out facts ({share:.1%}) can be read off one training edge of an inverse or duplicate relation"
+    remedy = "Numbers on such data flatter every method; that is a property of the split, not of the model."
+    return [Finding("warning", "leaking-relations", message, given_away, remedy=remedy)]
+
+
+def _degree_outliers(dataset: Dataset) -> list[Finding]:
+    degrees = np.bincount(np.concatenate([dataset.facts.heads, dataset.facts.tails]), minlength=len(dataset.entities))
+    findings = []
+    hubs = np.argsort(-degrees, kind="stable")[:3]
+    share = degrees[hubs[0]] / max(len(dataset.facts), 1)
+    if len(dataset.facts) >= 100 and share > 0.05 and degrees[hubs[0]] > 20 * max(np.median(degrees), 1):
+        examples = tuple(f"{dataset.entities[id_]} ({degrees[id_]:,})" for id_ in hubs)
+        message = f"one entity takes part in {share:.0%} of the facts: walks crowd through such hubs"
+        findings.append(Finding("note", "hubs", message, int(degrees[hubs[0]]), examples))
+    num_isolated = int((degrees == 0).sum())
+    if num_isolated:
+        message = f"{num_isolated:,} entities have no fact in the graph: no walk can leave or reach them"
+        findings.append(Finding("note", "isolated-entities", message, num_isolated))
+    counts = np.bincount(dataset.facts.relations, minlength=len(dataset.relations))
+    rare = np.flatnonzero(counts < 5)
+    if len(rare):
+        examples = tuple(dataset.relations[id_] for id_ in rare[:3])
+        message = f"{len(rare):,} relations have fewer than 5 facts to learn from"
+        findings.append(Finding("note", "rare-relations", message, len(rare), examples))
+    return findings
+
+
+def _reachability(dataset: Dataset, settings: Settings) -> list[Finding]:
+    """How many held-out answers lie within reach of a walk, and what the fan-out limit takes away."""
+    sizes = (len(dataset.entities), len(dataset.relations))
+    trimmed = build_graph(dataset.facts, *sizes, settings.graph)
+    num_cut = 2 * len(dataset.facts) + len(dataset.entities) - trimmed.num_edges
+    whole = trimmed
+    if num_cut:
+        largest = int(np.bincount(np.concatenate([dataset.facts.heads, dataset.facts.tails])).max())
+        whole = build_graph(dataset.facts, *sizes, settings.graph.model_copy(update={"fan_out": largest}))
+    questions, sample = _sample_questions(dataset)
+    hops = settings.walk.hops
+    findings = []
+    reached_whole = count_reached(whole, questions.heads, questions.tails, hops)
+    if num_cut:
+        findings.append(_fan_out_finding(whole, trimmed, num_cut, settings))
+        lost = reached_whole - count_reached(trimmed, questions.heads, questions.tails, hops)
+        message = f"the fan-out limit puts {lost:,} of {len(questions):,} held-out answers{sample} out of reach of {hops} hops"
+        if lost:
+            findings.append(Finding("warning", "answers-cut-off", message, lost, remedy="Raise graph.fan_out."))
+    if len(questions):
+        share = reached_whole / len(questions)
+        message = f"{share:.1%} of {len(questions):,} held-out answers{sample} lie within {hops} hops: no walk can do better"
+        findings.append(Finding("note", "within-reach", message, reached_whole, remedy="walk.hops sets how far a walk goes."))
+    return findings
+
+
+def _fan_out_finding(whole: Graph, trimmed: Graph, num_cut: int, settings: Settings) -> Finding:
+    num_entities = int((whole.degrees > trimmed.degrees).sum())
+    message = (
+        f"a fan-out of {settings.graph.fan_out} cuts {num_cut:,} edges ({num_cut / whole.num_edges:.1%}) "
+        f"of {num_entities:,} entities; the largest has {int(whole.degrees.max()) - 1:,}"
+    )
+    return Finding("note", "fan-out", message, num_cut, remedy="graph.fan_out sets the limit; edges to important entities stay.")
+
+
+def _sample_questions(dataset: Dataset) -> tuple[Triples, str]:
+    questions = Triples.concatenate([dataset.valid, dataset.test])
+    if len(questions) <= MOST_QUESTIONS_WALKED:
+        return questions, ""
+    rows: NDArray[np.int64] = np.random.default_rng(0).choice(len(questions), MOST_QUESTIONS_WALKED, replace=False)
+    return questions[rows], " (a sample)"
+
+
+def _pairs(facts: Triples) -> pl.DataFrame:
+    return pl.DataFrame({"head": facts.heads, "relation": facts.relations, "tail": facts.tails})

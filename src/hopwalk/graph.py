@@ -1,0 +1,144 @@
+"""The graph to walk: immutable arrays of out-edges with inverse and stay edges, hubs trimmed by PageRank (§4.3 KG Setup)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hopwalk.arrays import load_arrays, save_arrays
+from hopwalk.config import GraphSettings
+from hopwalk.data.relation_ids import RelationIds
+from hopwalk.data.triples import Ids, TriplePacking, Triples
+from hopwalk.errors import SavedFileError
+from hopwalk.pagerank import pagerank
+
+Offsets = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Out-edges of every entity: those of entity e are `relations[offsets[e]:offsets[e+1]]` and `tails[…]` alike.
+
+    Every fact gives an edge and an inverse edge. The edges of an entity are sorted by (relation, tail); the last one is its stay
+    edge. `offsets` is int64 [E+1], `relations` and `tails` are int32 [number of edges], all read-only.
+    """
+
+    offsets: Offsets
+    relations: Ids
+    tails: Ids
+    num_relations: int
+
+    def __post_init__(self) -> None:
+        for array in (self.offsets, self.relations, self.tails):
+            array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        largest = int(self.degrees.max(initial=0))
+        return f"Graph({self.num_entities:,} entities, {self.num_edges:,} edges, at most {largest:,} from one)"
+
+    @property
+    def num_entities(self) -> int:
+        """E."""
+        return len(self.offsets) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges there are: facts, inverses and one stay edge per entity."""
+        return len(self.tails)
+
+    @property
+    def degrees(self) -> Offsets:
+        """How many out-edges each entity has, its stay edge among them."""
+        return np.diff(self.offsets)
+
+    @property
+    def relation_ids(self) -> RelationIds:
+        """The ids of relations, inverses, stay and start."""
+        return RelationIds(self.num_relations)
+
+    def edges_from(self, entity_id: int) -> tuple[Ids, Ids]:
+        """The relations and tails of an entity's out-edges."""
+        edges = slice(self.offsets[entity_id], self.offsets[entity_id + 1])
+        return self.relations[edges], self.tails[edges]
+
+    def save(self, path: Path) -> None:
+        """Write the graph to one file."""
+        arrays: dict[str, NDArray[Any]] = {"offsets": self.offsets, "relations": self.relations, "tails": self.tails}
+        save_arrays(path, arrays, {"kind": "graph", "num_relations": self.num_relations})
+
+    @classmethod
+    def load(cls, path: Path) -> Graph:
+        """What `save` wrote, memory-mapped."""
+        arrays, metadata = load_arrays(path, kind="graph")
+        try:
+            graph = cls(arrays["offsets"], arrays["relations"], arrays["tails"], int(metadata["num_relations"]))
+        except KeyError as missing:
+            raise SavedFileError(f"the file lacks {missing}", path=path) from None
+        if not graph.offsets[0] == 0 or graph.offsets[-1] != len(graph.tails) != len(graph.relations):
+            raise SavedFileError("the arrays of this graph do not fit together", path=path)
+        return graph
+
+
+def build_graph(facts: Triples, num_entities: int, num_relations: int, settings: GraphSettings | None = None) -> Graph:
+    """The graph of the facts, with the `settings.fan_out` most important out-edges of every entity and its stay edge."""
+    settings = settings or GraphSettings()
+    offsets, relations, tails = _both_directions(facts, num_entities, num_relations)
+    if np.diff(offsets).max(initial=0) > settings.fan_out:
+        importance = pagerank(offsets, tails, damping=settings.damping)
+        kept = kept_edges(offsets, tails, importance, settings.fan_out)
+        relations, tails = relations[kept], tails[kept]
+        offsets = _offsets_of(np.minimum(np.diff(offsets), settings.fan_out))
+    return _with_stay_edges(offsets, relations, tails, num_relations)
+
+
+def _both_directions(facts: Triples, num_entities: int, num_relations: int) -> tuple[Offsets, Ids, Ids]:
+    """Edges and inverse edges, sorted by (head, relation, tail)."""
+    relation_ids = RelationIds(num_relations)
+    packing = TriplePacking(num_entities, relation_ids.num_directed)
+    keys = np.empty(2 * len(facts), dtype=np.int64)
+    keys[: len(facts)] = packing.pack_all(facts)
+    keys[len(facts) :] = packing.pack(facts.tails, relation_ids.inverse(facts.relations), facts.heads)
+    keys.sort()
+    edges = packing.unpack(keys)
+    return _offsets_of(np.bincount(edges.heads, minlength=num_entities)), edges.relations, edges.tails
+
+
+def kept_edges(offsets: Offsets, tails: Ids, importance: NDArray[np.float64], fan_out: int) -> NDArray[np.bool_]:
+    """Which edges stay when every entity keeps at most `fan_out`: those to the most important tails, bool [number of edges].
+
+    Importance is compared to nine digits, so that rounding does not decide; of equals the edge that comes first is kept.
+    """
+    degrees = np.diff(offsets)
+    kept = np.ones(len(tails), dtype=np.bool_)
+    hubs = np.flatnonzero(degrees > fan_out)
+    hub_rows = np.repeat(np.arange(len(hubs)), degrees[hubs])
+    starts = _offsets_of(degrees[hubs])
+    edges = np.arange(starts[-1]) - starts[hub_rows] + offsets[hubs][hub_rows]
+    score = np.rint(importance[tails[edges]] * (1e9 / max(importance.max(initial=0), 1e-300)))
+    order = np.lexsort((edges, -score, hub_rows))
+    place = np.arange(len(edges)) - starts[hub_rows]  # hub_rows is sorted, so places do not move with the order
+    kept[edges[order[place >= fan_out]]] = False
+    return kept
+
+
+def _with_stay_edges(offsets: Offsets, relations: Ids, tails: Ids, num_relations: int) -> Graph:
+    num_entities = len(offsets) - 1
+    new_offsets = offsets + np.arange(num_entities + 1)
+    is_stay = np.zeros(len(tails) + num_entities, dtype=np.bool_)
+    is_stay[new_offsets[1:] - 1] = True
+    new_relations = np.full(len(is_stay), RelationIds(num_relations).stay_id, dtype=np.int32)
+    new_tails = np.empty(len(is_stay), dtype=np.int32)
+    new_tails[is_stay] = np.arange(num_entities, dtype=np.int32)
+    new_relations[~is_stay] = relations
+    new_tails[~is_stay] = tails
+    return Graph(new_offsets, new_relations, new_tails, num_relations)
+
+
+def _offsets_of(counts: NDArray[np.integer]) -> Offsets:
+    offsets = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
