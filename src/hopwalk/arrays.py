@@ -8,12 +8,15 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hopwalk.errors import SavedFileError
 
+Scalar = TypeVar("Scalar", bound=np.generic)
+DTYPES: dict[str, type[np.generic]] = {"I32": np.int32, "I64": np.int64, "U8": np.uint8, "F32": np.float32, "F64": np.float64}
 DAMAGED = "Make it again, or copy it again from where it was made."
 
 
@@ -36,7 +39,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         Path(temporary).unlink(missing_ok=True)
 
 
-def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, Any]) -> None:
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
     """Write the arrays and a JSON-able `metadata` to one file, whole or not at all."""
     from safetensors.numpy import save_file
 
@@ -45,35 +48,59 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], metadata
         save_file(contiguous, temporary, metadata={"hopwalk": json.dumps(metadata, sort_keys=True)})
 
 
-def load_arrays(path: Path, *, kind: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
-    """The arrays of a file, memory-mapped and read-only, and its metadata; `metadata["kind"]` must be `kind`."""
-    from safetensors import SafetensorError, safe_open
+class ArrayFile:
+    """The arrays and the metadata of a file that `save_arrays` wrote: memory-mapped, read-only, checked as they are taken out."""
 
-    try:
-        with safe_open(path, framework="numpy") as checked:  # checks that the header and the sizes agree
-            metadata = json.loads((checked.metadata() or {}).get("hopwalk", "{}"))
-    except FileNotFoundError:
-        raise SavedFileError("there is no such file", path=path, remedy=DAMAGED) from None
-    except (SafetensorError, OSError, ValueError) as error:
-        raise SavedFileError(f"this is not a whole hopwalk file ({error})", path=path, remedy=DAMAGED) from None
-    if not isinstance(metadata, dict) or metadata.get("kind") != kind:
-        raise SavedFileError(f"this file does not hold a hopwalk {kind}", path=path, remedy=DAMAGED)
-    return _map_tensors(path), metadata
+    def __init__(self, path: Path, *, kind: str) -> None:
+        from safetensors import SafetensorError, safe_open
+
+        self.path = path
+        try:
+            with safe_open(path, framework="numpy") as checked:  # checks that the header and the sizes agree
+                metadata = json.loads((checked.metadata() or {}).get("hopwalk", "{}"))
+            self._arrays = _map_arrays(path)
+        except FileNotFoundError:
+            raise SavedFileError("there is no such file", path=path, remedy=DAMAGED) from None
+        except (SafetensorError, OSError, ValueError) as error:
+            raise SavedFileError(f"this is not a whole hopwalk file ({error})", path=path, remedy=DAMAGED) from None
+        if not isinstance(metadata, dict) or metadata.get("kind") != kind:
+            raise SavedFileError(f"this file does not hold a hopwalk {kind}", path=path, remedy=DAMAGED)
+        self.metadata: dict[str, Any] = metadata
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def take(self, name: str, dtype: type[Scalar]) -> NDArray[Scalar]:
+        """The one-dimensional array of that name and type."""
+        self.require(name in self, f"{name} is missing")
+        array = self._arrays[name]
+        self.require(array.dtype == dtype and array.ndim == 1, f"{name} is not a column of {dtype.__name__}")
+        return array
+
+    def require(self, is_so: Any, problem: str) -> None:
+        """Refuse the file if something about it is not as it must be."""
+        if not is_so:
+            raise SavedFileError(f"the file is damaged: {problem}", path=self.path, remedy=DAMAGED)
+
+    def require_ids(self, name: str, ids: NDArray[np.int32], count: int) -> None:
+        """Refuse the file if an id is not among the `count` there are."""
+        self.require(len(ids) == 0 or (ids.min() >= 0 and ids.max() < count), f"{name} has ids out of range")
+
+    def require_offsets(self, name: str, offsets: NDArray[np.int64], size: int) -> None:
+        """Refuse the file if the offsets do not go from 0 to `size` without going back."""
+        fits = len(offsets) and offsets[0] == 0 and offsets[-1] == size and (offsets[1:] >= offsets[:-1]).all()
+        self.require(fits, f"{name} do not fit what they point into")
 
 
-def _map_tensors(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:
     # safetensors copies when it gives numpy arrays; its layout (length, JSON header, raw bytes) is simple enough to map.
-    dtypes = {"I32": np.int32, "I64": np.int64, "U8": np.uint8, "F32": np.float32, "F64": np.float64, "BOOL": np.bool_}
     with path.open("rb") as file:
         header_size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(header_size))
+    header.pop("__metadata__", None)
     body = np.memmap(path, dtype=np.uint8, mode="r")[8 + header_size :]
-    tensors = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        if entry["dtype"] not in dtypes:
-            raise SavedFileError(f"array {name!r} has the unexpected type {entry['dtype']}", path=path, remedy=DAMAGED)
-        start, end = entry["data_offsets"]
-        tensors[name] = body[start:end].view(dtypes[entry["dtype"]]).reshape(entry["shape"])
-    return tensors
+    return {
+        name: body[slice(*entry["data_offsets"])].view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        for name, entry in header.items()
+        if entry["dtype"] in DTYPES
+    }

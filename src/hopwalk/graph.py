@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hopwalk.arrays import load_arrays, save_arrays
+from hopwalk.arrays import ArrayFile, save_arrays
 from hopwalk.config import GraphSettings
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Ids, TriplePacking, Triples
-from hopwalk.errors import SavedFileError
 from hopwalk.pagerank import pagerank
 
 Offsets = NDArray[np.int64]
@@ -73,13 +72,14 @@ class Graph:
     @classmethod
     def load(cls, path: Path) -> Graph:
         """What `save` wrote, memory-mapped."""
-        arrays, metadata = load_arrays(path, kind="graph")
-        try:
-            graph = cls(arrays["offsets"], arrays["relations"], arrays["tails"], int(metadata["num_relations"]))
-        except KeyError as missing:
-            raise SavedFileError(f"the file lacks {missing}", path=path) from None
-        if not graph.offsets[0] == 0 or graph.offsets[-1] != len(graph.tails) != len(graph.relations):
-            raise SavedFileError("the arrays of this graph do not fit together", path=path)
+        file = ArrayFile(path, kind="graph")
+        num_relations = file.metadata.get("num_relations", -1)
+        file.require(isinstance(num_relations, int) and num_relations >= 0, "the number of relations is missing")
+        graph = cls(file.take("offsets", np.int64), file.take("relations", np.int32), file.take("tails", np.int32), num_relations)
+        file.require(len(graph.relations) == len(graph.tails), "relations and tails do not fit together")
+        file.require_offsets("offsets", graph.offsets, len(graph.tails))
+        file.require_ids("tails", graph.tails, graph.num_entities)
+        file.require_ids("relations", graph.relations, graph.relation_ids.start_id)
         return graph
 
 
@@ -88,7 +88,8 @@ def build_graph(facts: Triples, num_entities: int, num_relations: int, settings:
     settings = settings or GraphSettings()
     offsets, relations, tails = _both_directions(facts, num_entities, num_relations)
     if np.diff(offsets).max(initial=0) > settings.fan_out:
-        importance = pagerank(offsets, tails, damping=settings.damping)
+        # Every edge has its inverse, so the entities an edge leads to are also those that lead here.
+        importance = pagerank(offsets, tails, np.diff(offsets), damping=settings.damping)
         kept = kept_edges(offsets, tails, importance, settings.fan_out)
         relations, tails = relations[kept], tails[kept]
         offsets = _offsets_of(np.minimum(np.diff(offsets), settings.fan_out))

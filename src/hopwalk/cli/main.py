@@ -23,9 +23,19 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 
 
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        from hopwalk import __version__
+
+        print_text(f"hopwalk {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def hopwalk(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and stop.", callback=_show_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Answers questions over incomplete knowledge graphs by walking them, and shows the walk as the reason.
 
@@ -37,11 +47,6 @@ def hopwalk(
 
     - `hopwalk data split facts.csv --out mygraph` — divide it into train, valid and test
     """
-    if version:
-        from hopwalk import __version__
-
-        print_text(f"hopwalk {__version__}")
-        raise typer.Exit
 
 
 @app.command()

@@ -11,14 +11,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from hopwalk.arrays import load_arrays, save_arrays
+from hopwalk.arrays import ArrayFile, save_arrays
 from hopwalk.data.findings import Finding
 from hopwalk.data.inverses import fold_inverse_relations
 from hopwalk.data.reading import LabelledFacts
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Keys, KeySet, TriplePacking, Triples, sorted_unique
 from hopwalk.data.vocabulary import Vocabulary
-from hopwalk.errors import SavedFileError
 
 SPLITS = ("train", "valid", "test")
 
@@ -82,6 +81,7 @@ class Dataset:
             for array in label_column.to_arrays("").values():
                 digest.update(np.ascontiguousarray(array).data)
         for triples in (self.facts, *self.splits.values(), self.held_back):
+            digest.update(len(triples).to_bytes(8, "little"))  # so that a fact cannot move from one part to the next unnoticed
             digest.update(self.packing.pack_all(triples).data)
         return digest.hexdigest()
 
@@ -108,25 +108,20 @@ class Dataset:
     @classmethod
     def load(cls, path: Path) -> Dataset:
         """What `save` wrote, memory-mapped."""
-        arrays, metadata = load_arrays(path, kind="dataset")
+        file = ArrayFile(path, kind="dataset")
+        entities, relations = (Vocabulary.from_file(file, name) for name in ("entities", "relations"))
 
         def triples(name: str) -> Triples:
-            return Triples(arrays[f"{name}.heads"], arrays[f"{name}.relations"], arrays[f"{name}.tails"])
+            columns = [file.take(f"{name}.{column}", np.int32) for column in ("heads", "relations", "tails")]
+            file.require(len({len(column) for column in columns}) == 1, f"the columns of {name} differ in length")
+            for column, known in zip(columns, (entities, relations, entities), strict=True):
+                file.require_ids(name, column, len(known))
+            return Triples(*columns)
 
-        try:
-            train = triples("train")
-            return cls(
-                name=str(metadata["name"]),
-                entities=Vocabulary.from_arrays(arrays, "entities"),
-                relations=Vocabulary.from_arrays(arrays, "relations"),
-                facts=triples("facts") if "facts.heads" in arrays else train,
-                train=train,
-                valid=triples("valid"),
-                test=triples("test"),
-                held_back=triples("held_back"),
-            )
-        except KeyError as missing:
-            raise SavedFileError(f"the file lacks {missing}", path=path) from None
+        train = triples("train")
+        facts = triples("facts") if "facts.heads" in file else train
+        name = str(file.metadata.get("name"))
+        return cls(name, entities, relations, facts, train, triples("valid"), triples("test"), triples("held_back"))
 
 
 def assemble(name: str, labelled: LabelledFacts, *, fold_inverses: bool = True) -> Dataset:

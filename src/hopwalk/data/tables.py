@@ -97,9 +97,10 @@ def read_columns(source: Source, layout: Layout) -> pl.DataFrame:
         explain(source, layout, str(error).splitlines()[0])
     table = table.select(pl.col(str(number)).alias(str(place)) for place, number in enumerate(layout.wanted))
     table = table.slice(int(layout.has_header))
-    num_empty = table.select(pl.any_horizontal(pl.all().is_null() | (pl.all() == "")).sum()).item()
-    if num_empty:
-        num_blank = sum(not row for _, row in rows_of(source, layout))
+    # An empty field is null, but "" in quotes is an empty string. Counting nulls is free, so look closer only where it is needed.
+    if layout.is_quoted or any(column.null_count() for column in table):
+        num_empty = table.select(pl.any_horizontal(pl.all().is_null() | (pl.all() == "")).sum()).item()
+        num_blank = sum(not row for _, row in rows_of(source, layout)) if num_empty else 0
         if num_blank != num_empty:
             explain(source, layout, "some labels are empty")
         table = table.drop_nulls()
@@ -151,12 +152,12 @@ def explain(source: Source, layout: Layout, complaint: str) -> NoReturn:
     """Raise the error that says which line is wrong, and how many more are."""
     wrong: list[tuple[int, str]] = []
     for number, row in rows_of(source, layout):
-        text = shorten(layout.separator.join(row))
+        text = shorten(repr(layout.separator.join(row)))
         if row and len(row) != layout.num_columns:
-            wrong.append((number, f"expected {layout.num_columns} columns as in the first line, found {len(row)}: {text!r}"))
+            wrong.append((number, f"expected {layout.num_columns} columns as in the first line, found {len(row)}: {text}"))
         elif row and not all(row[place] for place in layout.wanted):
             empty = next(place for place in layout.wanted if not row[place])
-            wrong.append((number, f"column {empty + 1} is empty: {text!r}"))
+            wrong.append((number, f"column {empty + 1} is empty: {text}"))
     if not wrong:
         raise DataError(f"the file cannot be read as a table ({complaint})", path=source.name)
     line, problem = wrong[0]
@@ -175,6 +176,8 @@ def read_parquet(source: Source, settings: ReadSettings) -> pl.DataFrame:
         table = pl.read_parquet(source.data(), columns=list(dict.fromkeys(names[place] for place in places)))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise DataError(f"this is not a whole Parquet file ({str(error).splitlines()[0]})", path=source.name) from None
+    if table.is_empty():
+        raise DataError("the file holds no facts", path=source.name)
     for name, dtype in table.schema.items():
         if not (dtype.is_integer() or dtype in (pl.String, pl.Categorical, pl.Enum)):
             raise DataError(f"column {name!r} holds {dtype}, not text", path=source.name, remedy="Say --columns.")
@@ -183,8 +186,6 @@ def read_parquet(source: Source, settings: ReadSettings) -> pl.DataFrame:
         empty = triples.select(pl.arg_where(pl.col(role).is_null() | (pl.col(role) == ""))).to_series()
         if len(empty):
             raise DataError(f"row {empty[0] + 1} has no {role} ({len(empty):,} such rows)", path=source.name)
-    if triples.is_empty():
-        raise DataError("the file holds no facts", path=source.name)
     return triples
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hopwalk.arrays import ArrayFile
 from hopwalk.errors import UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
@@ -30,6 +31,16 @@ class TextColumn:
         joined = texts.str.join("").item() if len(texts) else ""
         return cls(np.frombuffer(joined.encode(), dtype=np.uint8), offsets)
 
+    @classmethod
+    def from_file(cls, file: ArrayFile, name: str) -> TextColumn:
+        """From the arrays `name.utf8` and `name.offsets` of a file."""
+        texts = cls(file.take(f"{name}.utf8", np.uint8), file.take(f"{name}.offsets", np.int64))
+        file.require_offsets(f"{name}.offsets", texts.offsets, len(texts.utf8))
+        inner = texts.offsets[texts.offsets < len(texts.utf8)]
+        is_inside_character = (texts.utf8[inner] & 0b1100_0000) == 0b1000_0000
+        file.require(not is_inside_character.any() and _is_utf8(texts.utf8), f"{name} are not UTF-8 text")
+        return texts
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -39,6 +50,14 @@ class TextColumn:
 
     def __getitem__(self, row: int) -> str:
         return self.encoded(row).decode()
+
+
+def _is_utf8(content: NDArray[np.uint8]) -> bool:
+    try:
+        content.tobytes().decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class Vocabulary(Sequence[str]):
@@ -120,17 +139,12 @@ class Vocabulary(Sequence[str]):
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]], prefix: str) -> Vocabulary:
+    def from_file(cls, file: ArrayFile, prefix: str) -> Vocabulary:
         """What `to_arrays` saved."""
-
-        def column(name: str) -> TextColumn | None:
-            utf8, offsets = (arrays.get(f"{prefix}.{name}.{part}") for part in ("utf8", "offsets"))
-            return None if utf8 is None or offsets is None else TextColumn(utf8, offsets)
-
-        labels = column("labels")
-        if labels is None:
-            raise KeyError(f"{prefix}.labels")
-        return cls(labels, column("names"))
+        labels = TextColumn.from_file(file, f"{prefix}.labels")
+        names = TextColumn.from_file(file, f"{prefix}.names") if f"{prefix}.names.utf8" in file else None
+        file.require(names is None or len(names) == len(labels), f"{prefix} have more or fewer names than labels")
+        return cls(labels, names)
 
     def _find(self, label: str) -> int | None:
         wanted = label.encode(errors="surrogatepass")

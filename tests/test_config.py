@@ -1,0 +1,90 @@
+import pytest
+from pydantic import ValidationError
+
+from hopwalk.config import Settings, changed, load_settings, preset_names
+from hopwalk.data import catalog
+from hopwalk.errors import SettingsError
+
+
+def test_default_preset_equals_the_defaults_in_code():
+    assert load_settings("default") == Settings()
+
+
+def test_every_data_set_of_the_catalog_has_a_preset():
+    assert {*catalog.entries()} <= {*preset_names()}
+
+
+@pytest.mark.parametrize(
+    ("preset", "fan_out", "hops"),
+    [("umls", 400, 2), ("kinship", 400, 2), ("fb15k-237", 400, 3), ("wn18rr", 500, 3), ("nell-995", 256, 3)],
+)
+def test_presets_have_the_settings_of_the_paper(preset: str, fan_out: int, hops: int):
+    settings = load_settings(preset)
+    assert (settings.graph.fan_out, settings.walk.hops) == (fan_out, hops)
+
+
+def test_override_wins_over_preset():
+    assert load_settings("nell-995", overrides=["graph.fan_out=7", "read.separator=;"]).graph.fan_out == 7
+
+
+def test_override_may_be_text_with_or_without_quotes():
+    assert load_settings(overrides=["read.columns=1,3,2"]).read.columns == "1,3,2"
+    assert load_settings(overrides=['read.columns="1,3,2"']).read.columns == "1,3,2"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("graph.fanout=3", "there is no setting 'graph.fanout'. Did you mean 'graph.fan_out'"),
+        ("grpah.fan_out=3", "Did you mean 'graph.fan_out'"),
+        ("zzz=1", "there is no setting 'zzz'"),
+        ("graph=1", "graph"),
+        ("graph.fan_out.x=1", "graph.fan_out.x"),
+        ("graph.fan_out=0", "graph.fan_out = 0 does not fit"),
+        ("graph.fan_out=many", "graph.fan_out = 'many' does not fit"),
+        ("graph.damping=1", "graph.damping"),
+        ("read.format=xml", "read.format = 'xml' does not fit"),
+        ("split.valid=1.5", "split.valid"),
+        ("walk.hops", "not of the form name=value"),
+    ],
+)
+def test_bad_override_says_what_is_wrong(override: str, message: str):
+    with pytest.raises(SettingsError) as error:
+        load_settings(overrides=[override])
+    assert message in str(error.value)
+
+
+def test_settings_do_not_change():
+    with pytest.raises(ValidationError):
+        Settings().graph.fan_out = 3
+
+
+def test_changed_is_validated():
+    assert changed(Settings(), {"walk.hops": 1}).walk.hops == 1
+    with pytest.raises(SettingsError, match=r"walk\.hops"):
+        changed(Settings(), {"walk.hops": 0})
+
+
+def test_preset_from_a_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("[walk]\nhops = 1\n[graph]\n")
+    assert load_settings(path).walk.hops == 1
+    assert load_settings(str(path)).walk.hops == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("[walk\n", "not valid TOML"), ("[walk]\nhop = 1\n", "Did you mean 'walk.hops'"), (None, "cannot be read")],
+)
+def test_bad_preset_file(tmp_path, content: str | None, message: str):
+    path = tmp_path / "mine.toml"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(SettingsError) as error:
+        load_settings(path)
+    assert message in str(error.value)
+
+
+def test_unknown_preset():
+    with pytest.raises(SettingsError, match="Did you mean 'umls'"):
+        load_settings("umsl")

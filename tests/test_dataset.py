@@ -1,0 +1,156 @@
+"""From labelled facts to ids: nothing counted twice, nothing held out left in training, the same data always the same ids."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hopwalk
+from hopwalk.config import SplitSettings
+from hopwalk.data.dataset import Dataset
+from hopwalk.errors import DataError, SavedFileError
+from tests.helpers import FAMILY, dataset_of, facts_of, finding
+
+
+def test_ids_by_hand():
+    family = dataset_of(FAMILY)
+    assert list(family.entities) == ["ann", "bob", "cat", "dan", "eve"]
+    assert list(family.relations) == ["brother_of", "knows", "mother_of", "uncle_of"]
+    assert family.facts.array().tolist() == [[0, 2, 1], [0, 2, 2], [1, 0, 2], [1, 3, 3], [2, 2, 3], [4, 1, 0]]
+    assert family.facts is family.train
+
+
+def test_order_of_lines_does_not_matter():
+    shuffled = random.Random(0).sample(FAMILY, len(FAMILY))
+    assert dataset_of(shuffled).fingerprint == dataset_of(FAMILY).fingerprint
+    assert dataset_of(shuffled).facts.array().tolist() == dataset_of(FAMILY).facts.array().tolist()
+
+
+def test_fingerprint_tells_splits_and_labels_apart():
+    prints = [
+        dataset_of(FAMILY).fingerprint,
+        dataset_of(FAMILY[1:]).fingerprint,
+        dataset_of(FAMILY[1:], valid=FAMILY[:1]).fingerprint,
+        dataset_of(FAMILY[1:], test=FAMILY[:1]).fingerprint,
+        dataset_of([("a" + head, relation, tail) for head, relation, tail in FAMILY]).fingerprint,
+    ]
+    assert len(set(prints)) == len(prints)
+
+
+def test_duplicates_are_counted_and_kept_once():
+    dataset = dataset_of([*FAMILY, FAMILY[0], FAMILY[0]])
+    assert facts_of(dataset) == {*FAMILY}
+    assert finding(dataset, "duplicate-facts").count == 2
+
+
+def test_held_out_facts_leave_training():
+    dataset = dataset_of(FAMILY, valid=[FAMILY[0], FAMILY[1]], test=[FAMILY[1]])
+    assert facts_of(dataset, "train") == {*FAMILY[2:]}
+    assert facts_of(dataset, "valid") == {FAMILY[0]}
+    assert facts_of(dataset, "test") == {FAMILY[1]}
+    overlaps = [found.message for found in dataset.findings if found.code == "split-overlap"]
+    assert len(overlaps) == 3
+
+
+def test_unseen_and_self_loops_are_found():
+    dataset = dataset_of(FAMILY, valid=[("ann", "knows", "zoe"), ("zoe", "hates", "zoe")], test=[("ann", "knows", "ann")])
+    assert finding(dataset, "unseen-entities").count == 2
+    assert finding(dataset, "unseen-entities").examples == ("zoe",)
+    assert finding(dataset, "unseen-relations").examples == ("hates",)
+    loops = dataset_of([*FAMILY, ("ann", "knows", "ann")])
+    assert finding(loops, "self-loops").examples == ("ann knows ann",)
+
+
+def test_own_facts_and_held_back():
+    dataset = dataset_of(FAMILY[:1], valid=FAMILY[1:2], test=FAMILY[2:3], facts=FAMILY[:5], held_back=FAMILY[5:])
+    assert facts_of(dataset) == {FAMILY[0], *FAMILY[3:5]}
+    assert facts_of(dataset.with_valid_as_facts()) == {*FAMILY[:2], *FAMILY[3:5]}
+    assert len(dataset.entities) == 5  # eve stands only in what is held back
+    assert len(dataset.all_facts()) == 6
+
+
+@pytest.mark.parametrize("own_facts", [False, True])
+def test_save_and_load(tmp_path: Path, own_facts: bool):
+    more = {"facts": FAMILY} if own_facts else {}
+    dataset = dataset_of(FAMILY, valid=[("ann", "knows", "dan")], test=[("ann", "knows", "bob")], **more)
+    dataset.save(tmp_path / "d.safetensors")
+    again = Dataset.load(tmp_path / "d.safetensors")
+    assert again.fingerprint == dataset.fingerprint
+    assert again.has_own_facts == own_facts
+    assert isinstance(again.facts.heads.base, np.memmap)
+    assert not again.facts.heads.flags.writeable
+
+
+def test_prepared_folder_opens(tmp_path: Path):
+    dataset = dataset_of(FAMILY)
+    graph = hopwalk.prepare(dataset, tmp_path / "p")
+    opened, opened_graph = hopwalk.open_prepared(tmp_path / "p")
+    assert opened.fingerprint == dataset.fingerprint == hopwalk.load_dataset(tmp_path / "p").fingerprint
+    assert opened_graph.tails.tolist() == graph.tails.tolist()
+
+
+def test_prepared_folder_of_two_data_sets(tmp_path: Path):
+    hopwalk.prepare(dataset_of(FAMILY), tmp_path / "p")
+    dataset_of(FAMILY[:3]).save(tmp_path / "p" / "dataset.safetensors")
+    with pytest.raises(SavedFileError, match="do not belong together"):
+        hopwalk.open_prepared(tmp_path / "p")
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", b"\xff" * 100])
+def test_damaged_files_are_refused(tmp_path: Path, content: bytes):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(SavedFileError, match="not a whole hopwalk file"):
+        Dataset.load(tmp_path / "x")
+
+
+def test_files_of_another_kind_are_refused(tmp_path: Path):
+    hopwalk.graph_of(dataset_of(FAMILY)).save(tmp_path / "g")
+    with pytest.raises(SavedFileError, match="does not hold a hopwalk dataset"):
+        Dataset.load(tmp_path / "g")
+    with pytest.raises(SavedFileError, match="no such file"):
+        Dataset.load(tmp_path / "nothing")
+
+
+def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "d"
+    dataset_of(FAMILY).save(path)
+    before = path.read_bytes()
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("safetensors.numpy.save_file", fail)
+    with pytest.raises(OSError, match="disk full"):
+        dataset_of(FAMILY[:2]).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+class TestSplit:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_all_that_is_held_out_is_seen_in_training(self, seed: int):
+        umls = hopwalk.load_dataset("umls")
+        whole = dataset_of(umls.labels_of(umls.all_facts()))
+        split = hopwalk.split_dataset(whole, SplitSettings(valid=0.2, test=0.3, seed=seed))
+        assert [len(split.valid), len(split.test)] == [1305, 1958]
+        assert facts_of(split, "train") | facts_of(split, "valid") | facts_of(split, "test") == facts_of(whole)
+        assert len(split.train) + len(split.valid) + len(split.test) == len(whole.facts)
+        assert {*np.concatenate([split.train.heads, split.train.tails]).tolist()} == {*range(135)}
+        assert {*split.train.relations.tolist()} == {*range(46)}
+
+    def test_seed_decides(self):
+        umls = dataset_of(hopwalk.load_dataset("umls").labels_of(hopwalk.load_dataset("umls").train))
+        first, same, other = (hopwalk.split_dataset(umls, SplitSettings(seed=seed)) for seed in (1, 1, 2))
+        assert first.fingerprint == same.fingerprint != other.fingerprint
+
+    def test_too_few_to_hold_out(self):
+        split = hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0.4, test=0.4))
+        assert finding(split, "few-to-hold-out").count == 2 == len(split.valid) + len(split.test)
+        assert len(split.entities) == len({*np.concatenate([split.train.heads, split.train.tails]).tolist()})
+
+    def test_refusals(self):
+        with pytest.raises(DataError, match="leaves none to train on"):
+            hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0.5, test=0.5))
+        with pytest.raises(DataError, match="divided already"):
+            hopwalk.split_dataset(hopwalk.load_dataset("umls"))

@@ -1,0 +1,45 @@
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopwalk.arrays import ArrayFile, save_arrays
+from hopwalk.data.vocabulary import Vocabulary
+from hopwalk.errors import UnknownNameError
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), max_size=20))
+def test_ids_are_places_in_sorted_order(labels: list[str]):
+    words = Vocabulary.of(labels)
+    assert list(words) == sorted(set(labels))
+    assert [words.id(label) for label in words] == list(range(len(words)))
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), st.text("äb", max_size=3)))
+def test_arrays_round_trip(names: dict[str, str]):
+    words = Vocabulary.of([*names, "a"], names)
+    with tempfile.TemporaryDirectory() as folder:
+        save_arrays(Path(folder) / "file", words.to_arrays("words"), {"kind": "test"})
+        again = Vocabulary.from_file(ArrayFile(Path(folder) / "file", kind="test"), "words")
+    assert list(again) == list(words)
+    assert [again.name(id_) for id_ in range(len(again))] == [names.get(label) or label for label in words]
+
+
+def test_look_up():
+    words = Vocabulary.of(["steroid", "eicosanoid"])
+    assert words[1] == words[-1] == words[np.int32(1)] == "steroid"
+    assert words[:] == ["eicosanoid", "steroid"]
+    assert "steroid" in words
+    assert "ster" not in words
+    with pytest.raises(IndexError):
+        words[2]
+
+
+def test_unknown_label_suggests_the_nearest():
+    with pytest.raises(UnknownNameError, match="Did you mean 'steroid'"):
+        Vocabulary.of(["steroid", "eicosanoid"]).id("sterod")
+    with pytest.raises(UnknownNameError, match="not among the 0 labels"):
+        Vocabulary.of([]).id("\ud800")
