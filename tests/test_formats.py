@@ -82,6 +82,14 @@ class TestFolders:
             hopwalk.load_dataset(tmp_path / "fact.tsv")
 
 
+def test_folder_formats_are_folders(tmp_path: Path):
+    with pytest.raises(DataError, match="is a folder of files"):
+        load_text(tmp_path, "a\tr\tb\n", format="openke")
+    write(tmp_path, train__txt="a\tr\tb\n")
+    with pytest.raises(DataError, match=r"there is no graph\.txt"):
+        hopwalk.load_dataset(tmp_path, hopwalk.load_settings(overrides=["read.format=minerva"]))
+
+
 class TestOpenKE:
     def test_ids_become_labels(self, tmp_path: Path):
         dataset = hopwalk.load_dataset(write(tmp_path, **OPENKE))

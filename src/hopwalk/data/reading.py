@@ -17,9 +17,9 @@ SPLIT_NAMES = {
     "train": ("train", "training"),
     "valid": ("valid", "validation", "dev", "val"),
     "test": ("test", "testing"),
-    "facts": ("graph", "facts"),
+    "facts": ("graph",),
 }
-LABEL_FILES = ("labels.tsv", "labels.tsv.gz")
+LABEL_FILES = ("labels.tsv", "labels.csv", "labels.tsv.gz", "labels.csv.gz")
 TABLE_SUFFIXES = (".tsv", ".txt", ".csv", ".tab", ".triples", ".del", "")
 
 
@@ -41,7 +41,12 @@ def read_path(path: Path, settings: ReadSettings) -> LabelledFacts:
     if not path.exists():
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise DataError("there is no such file or folder", path=path, remedy=did_you_mean(path.name, siblings))
-    labelled = _read_folder(path, settings) if path.is_dir() else _read_splits({"train": path}, settings)
+    if path.is_dir():
+        labelled = _read_folder(path, settings)
+    elif settings.format in ("openke", "minerva"):
+        raise DataError(f"the format {settings.format} is a folder of files, this is one file", path=path)
+    else:
+        labelled = _read_splits({"train": path}, settings)
     labels = _labels_file(path, settings)
     if labels:
         labelled.names |= read_names(Source.of(labels))
@@ -60,8 +65,9 @@ def format_of(source: Source, settings: ReadSettings) -> Format:
 
 
 def read_names(source: Source) -> dict[str, str]:
-    """Readable names by label, from a table of two columns: label, tab, name."""
-    layout = tables.Layout("\t", is_quoted=False, num_columns=2, wanted=(0, 1))
+    """Readable names by label, from a table of two columns: label and name, in CSV files with commas, else with a tab between."""
+    is_csv = source.suffix == ".csv"
+    layout = tables.Layout("," if is_csv else "\t", is_quoted=is_csv, num_columns=2, wanted=(0, 1))
     if not source.beginning(1):
         raise DataError("the table of names is empty", path=source.name, remedy="Expected lines of: label, tab, name.")
     table = tables.read_columns(source, layout)
@@ -85,6 +91,10 @@ def _read_folder(folder: Path, settings: ReadSettings) -> LabelledFacts:
             "there is no train file in this folder",
             path=folder,
             remedy="Expected train, valid (or dev) and test files, e.g. train.tsv; or give a single file of triples.",
+        )
+    if settings.format == "minerva" and "facts" not in found:
+        raise DataError(
+            "there is no graph.txt in this folder", path=folder, remedy="Leave out --format minerva to walk the train file."
         )
     return _read_splits(found, settings)
 

@@ -18,21 +18,23 @@ NEEDS_QUOTES = r"[\t\r\n]|^\x{FEFF}"
 def write_folder(dataset: Dataset, folder: Path) -> list[Path]:
     """Write train, valid, test (those with facts) and the readable names; the paths written.
 
-    Files are `.tsv`, or `.csv` with quotes where a label holds a tab or a line break.
+    Files are `.tsv`, or `.csv` with quotes where a label or name holds a tab or a line break.
     """
     entities, relations = (_labels(vocabulary) for vocabulary in (dataset.entities, dataset.relations))
-    quoted = any(labels.str.contains(NEEDS_QUOTES).any() for labels in (entities, relations))
+    names = pl.concat([_names(vocabulary) for vocabulary in (dataset.entities, dataset.relations)]).unique().sort("label")
+    texts = (entities, relations, names.get_column("name"))
+    quoted = any(labels.str.contains(NEEDS_QUOTES).any() for labels in texts)
+    suffix = "csv" if quoted else "tsv"
     parts = {name: triples for name, triples in dataset.splits.items() if len(triples)}
     if dataset.has_own_facts:
         parts["graph"] = dataset.facts
     paths = []
     for name, triples in parts.items():
-        paths.append(folder / f"{name}.{'csv' if quoted else 'tsv'}")
+        paths.append(folder / f"{name}.{suffix}")
         _write(paths[-1], _frame(triples, entities, relations), quoted)
-    names = pl.concat([_names(vocabulary) for vocabulary in (dataset.entities, dataset.relations)]).unique().sort("label")
     if not names.is_empty():
-        paths.append(folder / "labels.tsv")
-        _write(paths[-1], names, quoted=False)
+        paths.append(folder / f"labels.{suffix}")
+        _write(paths[-1], names, quoted)
     return paths
 
 
