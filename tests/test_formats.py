@@ -106,7 +106,7 @@ class TestOpenKE:
             ("train2id__txt", "1\n0 99999999999999999999 0\n", 2, "should be a whole number"),
             ("train2id__txt", "0 1 0\n", 1, "the first line is not a count"),
             ("train2id__txt", "", 1, "the first line is not a count"),
-            ("train2id__txt", "0\n", None, "nothing but its count"),
+            ("train2id__txt", "0\n", None, "no facts to train on"),
             ("train2id__txt", "1\n0 1\n", 2, "expected 3 columns"),
             ("entity2id__txt", "2\nann\t0\nann\t1\n", None, "the label 'ann' stands there twice"),
             ("entity2id__txt", "2\nann\t0\nbob\t0\n", None, "the id 0 stands there twice"),

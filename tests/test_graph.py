@@ -144,7 +144,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, change: dict[str, np
 
     arrays: dict[str, np.ndarray] = {
         "offsets": np.array([0, 2], dtype=np.int64),
-        "relations": np.zeros(2, np.int32),
+        "relations": np.array([0, 2], np.int32),
         "tails": np.zeros(2, np.int32),
     }
     save_arrays(tmp_path / "good", arrays, {"kind": "graph", "num_relations": 1})

@@ -3,7 +3,7 @@
 >>> import hopwalk
 >>> umls = hopwalk.load_dataset("umls")
 >>> hopwalk.graph_of(umls)
-Graph(135 entities, 10,567 edges, at most 395 from one)
+Graph(135 entities, 10,567 edges, at most 307 from one)
 """
 
 from __future__ import annotations

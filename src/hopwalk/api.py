@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from hopwalk.config import Settings, load_settings, preset_names
+from hopwalk.config import Settings, load_settings
 from hopwalk.data import catalog
 from hopwalk.data.dataset import Dataset, assemble
 from hopwalk.data.download import MakeProgressBar
-from hopwalk.data.reading import read_path
+from hopwalk.data.reading import is_there, read_path
 from hopwalk.data.splitting import split_dataset
 from hopwalk.doctor import Report, examine
 from hopwalk.errors import SavedFileError, UnknownNameError, did_you_mean
@@ -38,34 +39,33 @@ def load_dataset(
     if isinstance(data, str) and data.startswith("pykeen:"):
         from hopwalk.data.pykeen_bridge import from_pykeen
 
-        return from_pykeen(data.removeprefix("pykeen:"))
+        return from_pykeen(data.removeprefix("pykeen:"), fold_inverses=settings.read.fold_inverses)
     entry = catalog.find(data) if isinstance(data, str) else None
     if entry:
         return catalog.load(entry, mirror=mirror, make_progress_bar=make_progress_bar)
     path = Path(data)
-    if isinstance(data, str) and not path.exists() and len(path.parts) == 1:
+    if isinstance(data, str) and not is_there(path) and len(path.parts) == 1:
         names = [*catalog.entries(), *(entry.name for entry in Path().iterdir())]
         remedy = did_you_mean(data, names) or f"Data sets: {', '.join(catalog.entries())}; or the path of your own file."
         raise UnknownNameError(f"there is neither a data set nor a file {data!r}", remedy=remedy)
-    if (path / PREPARED_DATASET).exists():
+    if is_there(path / PREPARED_DATASET):
         return Dataset.load(path / PREPARED_DATASET)
     name = path.resolve().name.removesuffix(".gz")
     labelled = read_path(path, settings.read)
     return assemble(Path(name).stem if path.is_file() else name, labelled, fold_inverses=settings.read.fold_inverses)
 
 
-def settings_for(data: str | Path, *, overrides: tuple[str, ...] = ()) -> Settings:
-    """The settings of the preset for a data set: the catalog's have their own, others get the default."""
+def settings_for(data: str | Path, *, preset: str | Path | None = None, overrides: Iterable[str] = ()) -> Settings:
+    """The settings of a preset; where none is named, of the data set's own if the catalog has it, else the defaults."""
     entry = catalog.find(data) if isinstance(data, str) else None
-    preset = entry.name if entry and entry.name in preset_names() else "default"
-    return load_settings(preset, overrides=overrides)
+    return load_settings(preset or (entry.name if entry else "default"), overrides=overrides)
 
 
 def graph_of(dataset: Dataset, settings: Settings | None = None) -> Graph:
     """The graph to walk.
 
     >>> graph_of(load_dataset("umls"))
-    Graph(135 entities, 10,567 edges, at most 395 from one)
+    Graph(135 entities, 10,567 edges, at most 307 from one)
     """
     return build_graph(dataset.facts, len(dataset.entities), len(dataset.relations), (settings or Settings()).graph)
 
@@ -75,17 +75,17 @@ def check(dataset: Dataset, settings: Settings | None = None) -> Report:
     return examine(dataset, settings)
 
 
-def prepare(dataset: Dataset, folder: Path, settings: Settings | None = None) -> Graph:
+def prepare(dataset: Dataset, folder: str | Path, settings: Settings | None = None) -> Graph:
     """Save the data set and its graph to a folder that opens at once, memory-mapped; the graph."""
     graph = graph_of(dataset, settings)
-    dataset.save(folder / PREPARED_DATASET)
-    graph.save(folder / PREPARED_GRAPH)
+    dataset.save(Path(folder) / PREPARED_DATASET)
+    graph.save(Path(folder) / PREPARED_GRAPH)
     return graph
 
 
-def open_prepared(folder: Path) -> tuple[Dataset, Graph]:
+def open_prepared(folder: str | Path) -> tuple[Dataset, Graph]:
     """The data set and the graph that `prepare` saved."""
-    dataset, graph = Dataset.load(folder / PREPARED_DATASET), Graph.load(folder / PREPARED_GRAPH)
+    dataset, graph = Dataset.load(Path(folder) / PREPARED_DATASET), Graph.load(Path(folder) / PREPARED_GRAPH)
     if graph.num_entities != len(dataset.entities) or graph.num_relations != len(dataset.relations):
         raise SavedFileError("the data set and the graph of this folder do not belong together", path=folder)
     return dataset, graph

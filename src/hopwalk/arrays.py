@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,10 +29,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     os.close(handle)
     try:
         yield Path(temporary)
-        # mkstemp makes files only their owner can read; give the usual permissions instead.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
+        give_usual_permissions(Path(temporary))
         with Path(temporary).open("rb") as written:
             os.fsync(written.fileno())
         Path(temporary).replace(path)
@@ -39,13 +37,29 @@ def atomic_path(path: Path) -> Iterator[Path]:
         Path(temporary).unlink(missing_ok=True)
 
 
+def give_usual_permissions(path: Path) -> None:
+    """Let others read the file as the user's umask says: temporary files begin as their owner's alone."""
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(0o666 & ~umask)
+
+
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
     """Write the arrays and a JSON-able `metadata` to one file, whole or not at all."""
     from safetensors.numpy import save_file
 
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    described = json.dumps({**metadata, "checksum": _checksum(contiguous)}, sort_keys=True)
     with atomic_path(path) as temporary:
-        save_file(contiguous, temporary, metadata={"hopwalk": json.dumps(metadata, sort_keys=True)})
+        save_file(contiguous, temporary, metadata={"hopwalk": described})
+
+
+def _checksum(arrays: Mapping[str, NDArray[Any]]) -> int:
+    """A CRC-32 of all arrays: tells damage, not intent."""
+    checksum = 0
+    for name in sorted(arrays):
+        checksum = zlib.crc32(arrays[name].data, zlib.crc32(name.encode(), checksum))
+    return checksum
 
 
 class ArrayFile:
@@ -56,16 +70,19 @@ class ArrayFile:
 
         self.path = path
         try:
+            path.open("rb").close()
+        except OSError as error:
+            raise SavedFileError(f"the file cannot be opened ({error.strerror})", path=path, remedy=DAMAGED) from None
+        try:
             with safe_open(path, framework="numpy") as checked:  # checks that the header and the sizes agree
                 metadata = json.loads((checked.metadata() or {}).get("hopwalk", "{}"))
             self._arrays = _map_arrays(path)
-        except FileNotFoundError:
-            raise SavedFileError("there is no such file", path=path, remedy=DAMAGED) from None
         except (SafetensorError, OSError, ValueError) as error:
             raise SavedFileError(f"this is not a whole hopwalk file ({error})", path=path, remedy=DAMAGED) from None
         if not isinstance(metadata, dict) or metadata.get("kind") != kind:
             raise SavedFileError(f"this file does not hold a hopwalk {kind}", path=path, remedy=DAMAGED)
         self.metadata: dict[str, Any] = metadata
+        self.require(metadata.get("checksum") == _checksum(self._arrays), "its content does not fit its checksum")
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays

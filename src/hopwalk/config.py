@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
@@ -22,7 +23,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 class Group(BaseModel):
     """Base of all groups of settings: unknown keys fail, nothing changes after creation."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class ReadSettings(Group):
@@ -79,10 +80,17 @@ def preset_names() -> list[str]:
 
 def preset_text(name: str) -> str:
     """The TOML text of a preset that comes with the package."""
-    if name not in preset_names():
-        remedy = did_you_mean(name, preset_names()) or f"Presets are: {', '.join(preset_names())}."
+    known = {fold_name(preset): preset for preset in preset_names()}
+    preset = known.get(fold_name(name))
+    if preset is None:
+        remedy = did_you_mean(name.lower(), known.values()) or f"Presets are: {', '.join(known.values())}."
         raise SettingsError(f"there is no preset {name!r}", remedy=remedy)
-    return resources.files("hopwalk").joinpath("presets", f"{name}.toml").read_text(encoding="utf-8")
+    return resources.files("hopwalk").joinpath("presets", f"{preset}.toml").read_text(encoding="utf-8")
+
+
+def fold_name(name: str) -> str:
+    """The name without what people write in different ways: case, hyphens, underscores, blanks."""
+    return re.sub(r"[\s_-]", "", name).lower()
 
 
 def load_settings(
@@ -114,7 +122,7 @@ def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
 
 def validated(values: Mapping[str, Any]) -> Settings:
     """The settings of nested dictionaries, or a `SettingsError` that names the first key at fault."""
-    known = list(dotted_names())
+    known = [*dotted_names(), *Settings.model_fields]
     for name in _dotted_keys(values):
         if name not in known:
             remedy = did_you_mean(name, known) or "`hopwalk settings` lists them all."
@@ -124,7 +132,9 @@ def validated(values: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        raise SettingsError(f"{name} = {first['input']!r} does not fit: {first['msg']}") from None
+        value = repr(first["input"])
+        shown = value if len(value) <= 60 else f"{value[:59]}…"
+        raise SettingsError(f"{name} = {shown} does not fit: {first['msg']}") from None
 
 
 def dotted_names(group: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
@@ -151,7 +161,7 @@ def _parse_value(text: str) -> Any:
     """A TOML value where the text is one (200, 0.5, true, "a b"), and otherwise the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:  # not a TOML value, or a number of thousands of digits
         return text
 
 
@@ -167,7 +177,7 @@ def _set_dotted(values: dict[str, Any], name: str, value: Any) -> None:
 
 def _dotted_keys(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for name, value in values.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:
             yield from _dotted_keys(cast("Mapping[str, Any]", value), f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"

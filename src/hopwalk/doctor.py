@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hopwalk.config import Settings
 from hopwalk.data.dataset import Dataset
-from hopwalk.data.findings import Finding, Level
+from hopwalk.data.findings import Finding, Level, counted
 from hopwalk.data.statistics import Statistics, statistics
 from hopwalk.data.triples import Triples
 from hopwalk.graph import Graph, build_graph
@@ -65,7 +65,7 @@ def _stray_blanks(dataset: Dataset) -> list[Finding]:
     stray = [label for labels in (dataset.relations, dataset.entities) for label in labels if label != label.strip()]
     if not stray:
         return []
-    message = f"{len(stray):,} labels begin or end with a blank; `a` and `a ` are different entities"
+    message = f"labels that begin or end with a blank (`a` and `a ` are different entities): {len(stray):,}"
     return [Finding("warning", "stray-blanks", message, len(stray), tuple(map(repr, stray[:3])))]
 
 
@@ -94,11 +94,11 @@ def _repeated_relations(dataset: Dataset) -> list[Finding]:
         )
         givers[kind] = [(one, two) for _, one, two in near]
         if near:
-            names = dataset.relations
-            examples = tuple(f"{names[one]} / {names[two]} ({share:.0%})" for share, one, two in near[:3])
+            name = dataset.relations.name
+            examples = tuple(f"{name(one)} / {name(two)} ({share:.0%})" for share, one, two in near[:3])
             what = "is the same facts the other way round" if kind == "inverse" else "repeats the same facts"
             sample = " (on a sample)" if is_sampled else ""
-            message = f"{len(near):,} pairs of relations of which one mostly {what}{sample}"
+            message = f"pairs of relations of which one mostly {what}{sample}: {len(near):,}"
             findings.append(Finding("note", f"{kind}-relations", message, len(near), examples))
     return findings + _leaks(dataset, givers)
 
@@ -121,7 +121,7 @@ def _leaks(dataset: Dataset, givers: dict[str, list[tuple[int, int]]]) -> list[F
     if not given_away:
         return []
     share = given_away / len(questions)
-    message = f"{given_away:,} held-out facts ({share:.1%}) can be read off one training edge of an inverse or duplicate relation"
+    message = f"held-out facts that a training edge of an inverse or duplicate relation gives away: {given_away:,} ({share:.1%})"
     remedy = "Numbers on such data flatter every method; that is a property of the split, not of the model."
     return [Finding("warning", "leaking-relations", message, given_away, remedy=remedy)]
 
@@ -132,18 +132,18 @@ def _degree_outliers(dataset: Dataset) -> list[Finding]:
     hubs = np.argsort(-degrees, kind="stable")[:3]
     share = degrees[hubs[0]] / max(len(dataset.facts), 1)
     if len(dataset.facts) >= 100 and share > 0.05 and degrees[hubs[0]] > 20 * max(np.median(degrees), 1):
-        examples = tuple(f"{dataset.entities[id_]} ({degrees[id_]:,})" for id_ in hubs)
+        examples = tuple(f"{dataset.entities.name(id_)} ({degrees[id_]:,})" for id_ in hubs)
         message = f"one entity takes part in {share:.0%} of the facts: walks crowd through such hubs"
         findings.append(Finding("note", "hubs", message, int(degrees[hubs[0]]), examples))
     num_isolated = int((degrees == 0).sum())
     if num_isolated:
-        message = f"{num_isolated:,} entities have no fact in the graph: no walk can leave or reach them"
+        message = f"entities without a fact in the graph, which no walk can leave or reach: {num_isolated:,}"
         findings.append(Finding("note", "isolated-entities", message, num_isolated))
     counts = np.bincount(dataset.facts.relations, minlength=len(dataset.relations))
     rare = np.flatnonzero(counts < 5)
     if len(rare):
-        examples = tuple(dataset.relations[id_] for id_ in rare[:3])
-        message = f"{len(rare):,} relations have fewer than 5 facts to learn from"
+        examples = tuple(dataset.relations.name(id_) for id_ in rare[:3])
+        message = f"relations with fewer than 5 facts to learn from: {len(rare):,}"
         findings.append(Finding("note", "rare-relations", message, len(rare), examples))
     return findings
 
@@ -177,8 +177,8 @@ def _reachability(dataset: Dataset, settings: Settings) -> list[Finding]:
 def _fan_out_finding(whole: Graph, trimmed: Graph, num_cut: int, settings: Settings) -> Finding:
     num_entities = int((whole.degrees > trimmed.degrees).sum())
     message = (
-        f"a fan-out of {settings.graph.fan_out} cuts {num_cut:,} edges ({num_cut / whole.num_edges:.1%}) "
-        f"of {num_entities:,} entities; the largest has {int(whole.degrees.max()) - 1:,}"
+        f"a fan-out of {settings.graph.fan_out} cuts {counted(num_cut, 'edge')} ({num_cut / whole.num_edges:.1%}) "
+        f"of {counted(num_entities, 'entity')}; the largest has {int(whole.degrees.max()) - 1:,}"
     )
     return Finding("note", "fan-out", message, num_cut, remedy="graph.fan_out sets the limit; edges to important entities stay.")
 

@@ -41,7 +41,7 @@ class Graph:
 
     @property
     def num_entities(self) -> int:
-        """E."""
+        """How many entities there are."""
         return len(self.offsets) - 1
 
     @property
@@ -64,15 +64,15 @@ class Graph:
         edges = slice(self.offsets[entity_id], self.offsets[entity_id + 1])
         return self.relations[edges], self.tails[edges]
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the graph to one file."""
         arrays: dict[str, NDArray[Any]] = {"offsets": self.offsets, "relations": self.relations, "tails": self.tails}
-        save_arrays(path, arrays, {"kind": "graph", "num_relations": self.num_relations})
+        save_arrays(Path(path), arrays, {"kind": "graph", "num_relations": self.num_relations})
 
     @classmethod
-    def load(cls, path: Path) -> Graph:
+    def load(cls, path: str | Path) -> Graph:
         """What `save` wrote, memory-mapped."""
-        file = ArrayFile(path, kind="graph")
+        file = ArrayFile(Path(path), kind="graph")
         num_relations = file.metadata.get("num_relations", -1)
         file.require(isinstance(num_relations, int) and num_relations >= 0, "the number of relations is missing")
         graph = cls(file.take("offsets", np.int64), file.take("relations", np.int32), file.take("tails", np.int32), num_relations)
@@ -80,6 +80,9 @@ class Graph:
         file.require_offsets("offsets", graph.offsets, len(graph.tails))
         file.require_ids("tails", graph.tails, graph.num_entities)
         file.require_ids("relations", graph.relations, graph.relation_ids.start_id)
+        last = graph.offsets[1:] - 1
+        can_stay = (graph.degrees > 0).all() and (graph.relations[last] == graph.relation_ids.stay_id).all()
+        file.require(can_stay and (graph.tails[last] == np.arange(graph.num_entities)).all(), "an entity lacks its stay edge")
         return graph
 
 

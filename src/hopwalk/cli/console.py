@@ -52,7 +52,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title:
     from rich.text import Text
 
     rows = [tuple(row) for row in rows]
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    if title:
+        console().print(Text(printable(title), style="bold"))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(columns):
         is_number = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
         table.add_column(name, justify="right" if is_number else "left", overflow="fold")

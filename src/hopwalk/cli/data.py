@@ -85,6 +85,7 @@ def check(
     - `hopwalk data check wn18rr --set graph.fan_out=100 --json`
     """
     from hopwalk.api import check as examine
+    from hopwalk.data.findings import counted
 
     try:
         dataset = _load(data, settings, mirror)
@@ -103,7 +104,8 @@ def check(
     if report.findings:
         print_table(["", "what", "found"], map(_finding_row, report.findings), title=title)
     levels = [finding.level for finding in report.findings]
-    print_text(f"{levels.count('warning')} warnings, {levels.count('note')} notes. The graph can be walked.")
+    counts = (counted(levels.count(level), level) for level in ("warning", "note"))
+    print_text(f"{', '.join(counts)}. The graph can be walked.")
 
 
 @app.command()
@@ -157,7 +159,7 @@ def split(
     paths = write_folder(dataset, out)
     rows = [(name, len(triples)) for name, triples in dataset.splits.items()]
     print_table(["split", "facts"], rows, title=f"{out} ({', '.join(path.name for path in paths)})")
-    _print_warnings(dataset, str(out))
+    _print_warnings(dataset, data)
 
 
 @app.command()
@@ -183,6 +185,7 @@ def prepare(
     dataset = _load(data, settings, mirror)
     graph = prepare_graph(dataset, out, settings)
     print_text(f"{dataset!r}\n{graph!r}\nsaved in {out}")
+    _print_warnings(dataset, data)
 
 
 def _load(data: str, settings: Settings, mirror: Path | None) -> Dataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -75,17 +76,26 @@ def settings(
 
 def run() -> None:
     """Run the command line. Errors a user can cause are shown as one message, without a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a label shows a question mark
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except HopwalkError as error:
         print_error(error)
+        sys.exit(1)
+    except BrokenPipeError:  # the reader of our output has gone, e.g. `hopwalk data list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        print_error(HopwalkError(error.strerror or str(error), path=error.filename))
         sys.exit(1)
     except KeyboardInterrupt:
         print_text("stopped", to_stderr=True)
         sys.exit(130)
-    except BrokenPipeError:  # the reader of our output has gone, e.g. `hopwalk data list | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
 
 
 def _toml(value: object) -> str:

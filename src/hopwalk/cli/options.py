@@ -22,6 +22,10 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Change a setting, e.g. graph.fan_out=200; see `hopwalk settings`."),
 ]
+Preset = Annotated[
+    str | None,
+    typer.Option(help="Settings to begin with: a preset, or a TOML file; see `hopwalk settings`.", show_default=False),
+]
 Format = Annotated[
     str | None,
     typer.Option(
@@ -53,9 +57,9 @@ _READING: dict[str, Any] = {
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command on `data` the options that say how to read it, and `--set`; it is called with `settings`."""
+    """Give a command on `data` the options that make up its `settings`: how to read, `--preset` and `--set`."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())
-    added = {**_READING, "overrides": Overrides}
+    added = {"preset": Preset, "overrides": Overrides, **_READING}
     parameters = [parameter for parameter in own if parameter.name != "settings"]
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
@@ -67,7 +71,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         from hopwalk.config import changed
 
         reading = {name: given.pop(name) for name in _READING}
-        settings = settings_for(given["data"], overrides=tuple(given.pop("overrides") or ()))
+        settings = settings_for(given["data"], preset=given.pop("preset"), overrides=given.pop("overrides") or ())
         command(**given, settings=changed(settings, _said(reading)))
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__

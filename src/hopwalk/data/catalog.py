@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from hopwalk.config import ReadSettings
+from hopwalk.config import ReadSettings, fold_name
 from hopwalk.data import download, openke, tables
 from hopwalk.data.dataset import Dataset, assemble
 from hopwalk.data.download import MakeProgressBar, RemoteFile
@@ -62,9 +61,9 @@ def entries() -> dict[str, CatalogEntry]:
 
 def find(name: str) -> CatalogEntry | None:
     """The entry a name stands for; case, hyphens, underscores and blanks do not matter."""
-    wanted = _fold(name)
+    wanted = fold_name(name)
     for entry in entries().values():
-        if wanted in map(_fold, (entry.name, *entry.aliases)):
+        if wanted in map(fold_name, (entry.name, *entry.aliases)):
             return entry
     return None
 
@@ -122,7 +121,3 @@ _NELL_QUESTIONS = {"train": "train", "valid": "dev", "test": "test"}
 
 def _read(source: Source) -> pl.DataFrame:
     return tables.read_triples(source, ReadSettings(separator="\t", header="no"), tail_before_relation=False)[0]
-
-
-def _fold(name: str) -> str:
-    return re.sub(r"[\s_-]", "", name).lower()

@@ -12,12 +12,13 @@ import numpy as np
 import polars as pl
 
 from hopwalk.arrays import ArrayFile, save_arrays
-from hopwalk.data.findings import Finding
+from hopwalk.data.findings import Finding, counted
 from hopwalk.data.inverses import fold_inverse_relations
 from hopwalk.data.reading import LabelledFacts
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Keys, KeySet, TriplePacking, Triples, sorted_unique
 from hopwalk.data.vocabulary import Vocabulary
+from hopwalk.errors import DataError
 
 SPLITS = ("train", "valid", "test")
 
@@ -97,18 +98,23 @@ class Dataset:
             for head, relation, tail in triples.array().tolist()
         ]
 
-    def save(self, path: Path) -> None:
+    def texts_of(self, triples: Triples) -> list[str]:
+        """The facts as texts for people, with readable names where there are any."""
+        entity, relation = self.entities.name, self.relations.name
+        return [f"{entity(head)} {relation(link)} {entity(tail)}" for head, link, tail in triples.array().tolist()]
+
+    def save(self, path: str | Path) -> None:
         """Write everything but the findings to one file."""
         arrays = self.entities.to_arrays("entities") | self.relations.to_arrays("relations")
         parts = self.splits | {"held_back": self.held_back} | ({"facts": self.facts} if self.has_own_facts else {})
         for name, triples in parts.items():
             arrays |= {f"{name}.{column}": getattr(triples, column) for column in ("heads", "relations", "tails")}
-        save_arrays(path, arrays, {"kind": "dataset", "name": self.name})
+        save_arrays(Path(path), arrays, {"kind": "dataset", "name": self.name})
 
     @classmethod
-    def load(cls, path: Path) -> Dataset:
+    def load(cls, path: str | Path) -> Dataset:
         """What `save` wrote, memory-mapped."""
-        file = ArrayFile(path, kind="dataset")
+        file = ArrayFile(Path(path), kind="dataset")
         entities, relations = (Vocabulary.from_file(file, name) for name in ("entities", "relations"))
 
         def triples(name: str) -> Triples:
@@ -141,6 +147,8 @@ def assemble(name: str, labelled: LabelledFacts, *, fold_inverses: bool = True) 
         keys[split] = sorted_unique(packed)
         findings += _duplicates(split, num_given - len(keys[split]))
     findings += _separate(keys)
+    if not len(keys["train"]) or not len(keys.get("facts", keys["train"])):
+        raise DataError(f"no facts are left to train on in {name}: all of them are held out")
     train = packing.unpack(keys["train"])
     empty = np.empty(0, dtype=np.int64)
     dataset = Dataset(
@@ -183,7 +191,7 @@ def _pack(frame: pl.DataFrame, entities: pl.Series, relations: pl.Series, packin
 def _duplicates(split: str, count: int) -> list[Finding]:
     if not count:
         return []
-    message = f"{count:,} facts of {split} stand there more than once; one of each is kept"
+    message = f"facts that stand more than once in {split} (one of each is kept): {count:,}"
     return [Finding("warning", "duplicate-facts", message, count)]
 
 
@@ -200,7 +208,7 @@ def _separate(keys: dict[str, Keys]) -> list[Finding]:
             count = int(is_shared.sum())
             if count:
                 keys[other] = keys[other][~is_shared]
-                message = f"{count:,} facts of {kept} also stand in {other}; they are taken out of {other}"
+                message = f"facts of {kept} that also stand in {other} (taken out of {other}): {count:,}"
                 findings.append(Finding("warning", "split-overlap", message, count))
     return findings
 
@@ -219,17 +227,16 @@ def _unseen(dataset: Dataset) -> list[Finding]:
         if unseen.any():
             ids = np.unique(np.concatenate([questions.heads, questions.tails]))
             ids = ids[~is_entity_seen[ids]]
-            message = (
-                f"{unseen.sum():,} questions of {split} have an entity that no training fact mentions ({len(ids):,} entities)"
-            )
-            examples = tuple(dataset.entities[id_] for id_ in ids[:3])
+            entities = counted(len(ids), "entity")
+            message = f"questions of {split} with an entity that no training fact mentions: {unseen.sum():,} ({entities})"
+            examples = tuple(dataset.entities.name(id_) for id_ in ids[:3])
             remedy = "They count as wrong answers. `hopwalk data split` makes splits without them."
             findings.append(Finding("warning", "unseen-entities", message, int(unseen.sum()), examples, remedy))
         unseen = ~is_relation_seen[questions.relations]
         if unseen.any():
             ids = np.unique(questions.relations[unseen])
-            message = f"{unseen.sum():,} questions of {split} have a relation that no training fact has"
-            examples = tuple(dataset.relations[id_] for id_ in ids[:3])
+            message = f"questions of {split} with a relation that no training fact has: {unseen.sum():,}"
+            examples = tuple(dataset.relations.name(id_) for id_ in ids[:3])
             findings.append(Finding("warning", "unseen-relations", message, int(unseen.sum()), examples))
     return findings
 
@@ -239,6 +246,6 @@ def _self_loops(dataset: Dataset) -> list[Finding]:
     count = int(is_loop.sum())
     if not count:
         return []
-    examples = tuple(" ".join(labels) for labels in dataset.labels_of(dataset.facts[np.flatnonzero(is_loop)[:3]]))
-    message = f"{count:,} facts lead from an entity to itself"
+    examples = tuple(dataset.texts_of(dataset.facts[np.flatnonzero(is_loop)[:3]]))
+    message = f"facts that lead from an entity to itself: {count:,}"
     return [Finding("note", "self-loops", message, count, examples)]

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pooch
 import requests
 
+from hopwalk.arrays import give_usual_permissions
 from hopwalk.errors import DownloadError
 
 TIMEOUT_SECONDS = 30
@@ -73,15 +74,10 @@ def fetch(file: RemoteFile, *, mirror: Path | None = None, make_progress_bar: Ma
     mirror = mirror or (Path(os.environ["HOPWALK_MIRROR"]) if os.environ.get("HOPWALK_MIRROR") else None)
     downloader = _copy_from(mirror) if mirror else _http(make_progress_bar and make_progress_bar(target.name))
     try:
-        return Path(
-            pooch.retrieve(
-                url=file.url,
-                known_hash=f"sha256:{file.sha256}",
-                fname=target.name,
-                path=target.parent,
-                downloader=downloader,
-            )
-        )
+        known_hash = f"sha256:{file.sha256}"
+        pooch.retrieve(file.url, known_hash, fname=target.name, path=target.parent, downloader=downloader)
+        give_usual_permissions(target)
+        return target
     except requests.RequestException as error:
         reason = f"{file.url} could not be downloaded ({_reason(error)})"
         remedy = "Check the connection and try again, or give a folder that has the files with --mirror DIR."

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import polars as pl
 
-from hopwalk.data.findings import Finding
+from hopwalk.data.findings import Finding, counted
 
 PREFIXES = ("_", "inverse_", "inv_", "reverse_")
 SUFFIXES = ("_inv", "_inverse", "_reverse", "_reversed", "^-1", "⁻¹")
@@ -18,28 +18,34 @@ CONFIRMED_SHARE = 0.5  # of the facts of `r_inv` must repeat facts of `r`; held-
 
 def fold_inverse_relations(frames: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], list[Finding]]:
     """The same facts with those of stated inverse relations turned round; names and facts decide which ones are inverse."""
+    folded, pairs, count = dict(frames), dict[str, str](), 0
+    while confirmed := _confirmed_inverses(folded):
+        is_inverse = pl.col("relation").is_in(list(confirmed))
+        count += sum(frame.select(is_inverse.sum()).item() for frame in folded.values())
+        folded = {split: _turned(frame, confirmed) for split, frame in folded.items()}
+        pairs |= confirmed
+    if not pairs:
+        return folded, []
+    examples = tuple(f"{inverse} → {base}" for inverse, base in sorted(pairs.items())[:3])
+    message = f"facts of {counted(len(pairs), 'inverse relation')} read as facts of the relations they invert: {count:,}"
+    remedy = "The graph adds all inverses itself. Keep them apart with --set read.fold_inverses=false."
+    return folded, [Finding("note", "inverse-relations-folded", message, count, examples, remedy)]
+
+
+def _turned(frame: pl.DataFrame, confirmed: Mapping[str, str]) -> pl.DataFrame:
+    """The facts of the inverse relations turned round, where that does not repeat a fact."""
+    is_inverse = pl.col("relation").is_in(list(confirmed))
+    kept = frame.filter(~is_inverse)
+    turned = frame.filter(is_inverse).select(head="tail", relation=pl.col("relation").replace(confirmed), tail="head")
+    return pl.concat([kept, turned.join(kept, on=["head", "relation", "tail"], how="anti")])
+
+
+def _confirmed_inverses(frames: Mapping[str, pl.DataFrame]) -> dict[str, str]:
+    """The relations that are inverse to another, which they name, by their names and their facts."""
     labels = {label for frame in frames.values() for label in frame.get_column("relation").unique()}
     bases = {inverse: base for inverse in labels if (base := _base(inverse, labels))}
     bases = {inverse: base for inverse, base in bases.items() if base not in bases}
-    if not bases:
-        return dict(frames), []
-    confirmed = _confirmed(frames, bases)
-    if not confirmed:
-        return dict(frames), []
-    is_inverse = pl.col("relation").is_in(list(confirmed))
-    turned = {
-        split: frame.with_columns(
-            head=pl.when(is_inverse).then("tail").otherwise("head"),
-            relation=pl.col("relation").replace(confirmed),
-            tail=pl.when(is_inverse).then("head").otherwise("tail"),
-        ).unique()
-        for split, frame in frames.items()
-    }
-    count = sum(frame.select(is_inverse.sum()).item() for frame in frames.values())
-    pairs = tuple(f"{inverse} → {base}" for inverse, base in sorted(confirmed.items())[:3])
-    message = f"{count:,} facts of {len(confirmed):,} inverse relations are read as facts of the relations they invert"
-    remedy = "The graph adds all inverses itself. Keep them apart with --set read.fold_inverses=false."
-    return turned, [Finding("note", "inverse-relations-folded", message, count, pairs, remedy)]
+    return _confirmed(frames, bases) if bases else {}
 
 
 def _base(label: str, labels: set[str]) -> str | None:

@@ -15,8 +15,8 @@ from hopwalk.data.triples import Ids, KeySet, TriplePacking, Triples, sorted_uni
 class KnownAnswers:
     """The known answers of every question `(head, relation, ?)` over the given facts, in both directions.
 
-    Relations are those of the data and their inverses (ids of `RelationIds`). Memory: 24 bytes a fact for `answers`, and as
-    much as 32 more once `contains` is used.
+    Relations are those of the data and their inverses (ids of `RelationIds`). Memory: 16 bytes a fact, and
+    24 to 32 more once `contains` is used.
     """
 
     def __init__(self, parts: Sequence[Triples], num_entities: int, num_relations: int) -> None:

@@ -10,25 +10,33 @@ import polars as pl
 from hopwalk.data.dataset import Dataset, assemble
 from hopwalk.data.reading import LabelledFacts
 from hopwalk.data.triples import Triples
-from hopwalk.errors import MissingExtraError, UnknownNameError, did_you_mean
+from hopwalk.errors import DownloadError, MissingExtraError, UnknownNameError, did_you_mean
 
 
-def from_pykeen(source: Any) -> Dataset:
+def from_pykeen(source: Any, *, fold_inverses: bool = True) -> Dataset:
     """A `Dataset` from the name of a PyKEEN data set, a PyKEEN `Dataset`, or a `CoreTriplesFactory`."""
     pykeen = _pykeen()
+    name = f"pykeen:{source.lower()}" if isinstance(source, str) else "pykeen"
     if isinstance(source, str):
-        known = pykeen.datasets.dataset_resolver.options
-        try:
-            source = pykeen.datasets.get_dataset(dataset=source)
-        except KeyError:
-            remedy = did_you_mean(source, known)
-            raise UnknownNameError(f"PyKEEN has no data set {source!r}", remedy=remedy) from None
+        source = _by_name(pykeen, source)
     if isinstance(source, pykeen.triples.CoreTriplesFactory):
-        return assemble("pykeen", LabelledFacts({"train": _labelled(source)}))
-    parts = {"train": source.training, "valid": source.validation, "test": source.testing}
+        parts = {"train": source}
+    else:
+        parts = {"train": source.training, "valid": source.validation, "test": source.testing}
     splits = {split: _labelled(factory) for split, factory in parts.items() if factory is not None}
-    name = type(source).__name__.lower()
-    return assemble(f"pykeen:{name}", LabelledFacts(splits))
+    return assemble(name, LabelledFacts(splits), fold_inverses=fold_inverses)
+
+
+def _by_name(pykeen: Any, name: str) -> Any:
+    try:
+        pykeen.datasets.dataset_resolver.lookup(name)
+    except KeyError:
+        remedy = did_you_mean(name, pykeen.datasets.dataset_resolver.options)
+        raise UnknownNameError(f"PyKEEN has no data set {name!r}", remedy=remedy) from None
+    try:
+        return pykeen.datasets.get_dataset(dataset=name)
+    except Exception as error:  # PyKEEN downloads by many ways, each with errors of its own
+        raise DownloadError(f"PyKEEN could not load its data set {name!r} ({type(error).__name__}: {error})") from None
 
 
 def to_pykeen(dataset: Dataset) -> Any:

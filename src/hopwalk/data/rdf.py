@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import polars as pl
@@ -25,6 +26,7 @@ def read_triples(source: Source) -> tuple[pl.DataFrame, dict[str, str], list[Fin
     rows: list[tuple[str, str, str]] = []
     chunks: list[pl.DataFrame] = []
     names: dict[str, tuple[int, str]] = {}
+    key = _Keys()
     num_literals = num_nested = 0
     format_ = pyoxigraph.RdfFormat.from_extension(SUFFIXES.get(source.suffix, "ttl"))
     with source.open() as file:
@@ -33,13 +35,13 @@ def read_triples(source: Source) -> tuple[pl.DataFrame, dict[str, str], list[Fin
             for quad in parsed:
                 if isinstance(quad.object, pyoxigraph.Literal):
                     if quad.predicate.value == RDFS_LABEL:
-                        _keep_better_name(names, _key(quad.subject), quad.object)
+                        _keep_better_name(names, key(quad.subject), quad.object)
                     else:
                         num_literals += 1
                 elif isinstance(quad.subject, pyoxigraph.Triple) or isinstance(quad.object, pyoxigraph.Triple):
                     num_nested += 1
                 else:
-                    rows.append((_key(quad.subject), quad.predicate.value, _key(quad.object)))
+                    rows.append((key(quad.subject), quad.predicate.value, key(quad.object)))
                     if len(rows) == CHUNK:
                         chunks.append(_frame(rows))
                         rows = []
@@ -49,19 +51,32 @@ def read_triples(source: Source) -> tuple[pl.DataFrame, dict[str, str], list[Fin
     findings = []
     for count, what in (
         (num_literals, "values (numbers, dates, texts) as their object"),
-        (num_nested, "statements about statements"),
+        (num_nested, "a statement as their subject or object"),
     ):
         if count:
-            message = f"{source.name}: {count:,} statements with {what} are left out: a walk goes from entity to entity"
+            message = f"{source.name}: statements with {what}, left out as a walk goes from entity to entity: {count:,}"
             findings.append(Finding("note", "literals", message, count))
     if triples.is_empty():
         raise DataError("the file holds no facts between entities", path=source.name)
     return triples, {key: name for key, (_, name) in names.items()}, findings
 
 
-def _key(node: Any) -> str:
-    """An IRI as it is, a blank node as `_:name`."""
-    return str(node.value) if type(node).__name__ == "NamedNode" else str(node)
+class _Keys:
+    """Labels of nodes: an IRI as it is, a blank node as `_:name`.
+
+    The parser gives blank nodes without a name a long random one; here they are numbered as they come, so that the same file
+    always has the same labels.
+    """
+
+    def __init__(self) -> None:
+        self._unnamed: dict[str, str] = {}
+
+    def __call__(self, node: Any) -> str:
+        if type(node).__name__ == "NamedNode":
+            return str(node.value)
+        if re.fullmatch(r"[0-9a-f]{20,32}", node.value):
+            return self._unnamed.setdefault(node.value, f"_:unnamed{len(self._unnamed) + 1}")
+        return str(node)
 
 
 def _keep_better_name(names: dict[str, tuple[int, str]], key: str, literal: Any) -> None:

@@ -9,7 +9,8 @@ import polars as pl
 
 from hopwalk.config import Format, ReadSettings
 from hopwalk.data import openke, rdf, tables
-from hopwalk.data.findings import Finding
+from hopwalk.data.findings import Finding, shorten
+from hopwalk.data.rows import Layout, read_columns
 from hopwalk.data.source import Source
 from hopwalk.errors import DataError, did_you_mean
 
@@ -18,6 +19,7 @@ SPLIT_NAMES = {
     "valid": ("valid", "validation", "dev", "val"),
     "test": ("test", "testing"),
     "facts": ("graph",),
+    "held_back": ("held_back",),
 }
 LABEL_FILES = ("labels.tsv", "labels.csv", "labels.tsv.gz", "labels.csv.gz")
 TABLE_SUFFIXES = (".tsv", ".txt", ".csv", ".tab", ".triples", ".del", "")
@@ -38,7 +40,7 @@ class LabelledFacts:
 
 def read_path(path: Path, settings: ReadSettings) -> LabelledFacts:
     """The facts of a file or folder."""
-    if not path.exists():
+    if not is_there(path):
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise DataError("there is no such file or folder", path=path, remedy=did_you_mean(path.name, siblings))
     if path.is_dir():
@@ -48,9 +50,17 @@ def read_path(path: Path, settings: ReadSettings) -> LabelledFacts:
     else:
         labelled = _read_splits({"train": path}, settings)
     labels = _labels_file(path, settings)
-    if labels:
+    if labels is not None:
         labelled.names |= read_names(Source.of(labels))
     return labelled
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file or folder; a `DataError` if the system will not say."""
+    try:
+        return path.exists()
+    except (OSError, ValueError) as error:  # a name too long, a folder that may not be entered, a zero byte
+        raise DataError(f"the path cannot be looked up ({error})", path=shorten(str(path))) from None
 
 
 def format_of(source: Source, settings: ReadSettings) -> Format:
@@ -67,10 +77,10 @@ def format_of(source: Source, settings: ReadSettings) -> Format:
 def read_names(source: Source) -> dict[str, str]:
     """Readable names by label, from a table of two columns: label and name, in CSV files with commas, else with a tab between."""
     is_csv = source.suffix == ".csv"
-    layout = tables.Layout("," if is_csv else "\t", is_quoted=is_csv, num_columns=2, wanted=(0, 1))
-    if not source.beginning(1):
+    layout = Layout("," if is_csv else "\t", is_quoted=is_csv, num_columns=2, wanted=(0, 1))
+    table = read_columns(source, layout)
+    if table.is_empty():
         raise DataError("the table of names is empty", path=source.name, remedy="Expected lines of: label, tab, name.")
-    table = tables.read_columns(source, layout)
     repeated = table.filter(pl.nth(0).is_duplicated())
     if not repeated.is_empty():
         raise DataError(f"the label {repeated.item(0, 0)!r} is named twice", path=source.name)
@@ -82,7 +92,7 @@ def _read_folder(folder: Path, settings: ReadSettings) -> LabelledFacts:
     if settings.format == "openke" or (settings.format == "auto" and is_openke):
         splits, findings = openke.read_folder(folder)
         if "train" not in splits:
-            raise DataError("there is no train2id.txt in this folder", path=folder)
+            raise DataError("there are no facts to train on in this folder", path=folder, remedy="Expected them in train2id.txt.")
         return LabelledFacts(splits, findings=findings)
     files = {split: _split_file(folder, names, settings) for split, names in SPLIT_NAMES.items()}
     found = {split: path for split, path in files.items() if path}

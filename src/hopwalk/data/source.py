@@ -6,7 +6,6 @@ import gzip
 import io
 import tarfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -26,16 +25,18 @@ class Source:
     def of(cls, path: Path) -> Source:
         """A plain or gzip-compressed file."""
         try:
-            with path.open("rb") as file:
+            is_stream = not path.is_file() and not path.is_dir()  # e.g. /dev/stdin, which can be read only once
+            content = path.read_bytes() if is_stream else b""
+            with io.BytesIO(content) if is_stream else path.open("rb") as file:
                 is_gzip = file.read(2) == b"\x1f\x8b"
         except IsADirectoryError:
             raise DataError("this is a folder, not a file", path=path) from None
         except OSError as error:
             raise DataError(f"the file cannot be opened ({error.strerror})", path=path) from None
         if not is_gzip:
-            return cls(str(path), path=path)
+            return cls(str(path), content=content) if is_stream else cls(str(path), path=path)
         try:
-            return cls(str(path), content=gzip.decompress(path.read_bytes()))
+            return cls(str(path), content=gzip.decompress(content or path.read_bytes()))
         except (EOFError, OSError, zlib.error) as error:
             raise DataError(
                 f"the compressed file is damaged or cut off ({error})", path=path, remedy="Copy or download it again."
@@ -51,21 +52,14 @@ class Source:
         return self.path.open("rb") if self.path else io.BytesIO(self.content)
 
     def data(self) -> Path | bytes:
-        """What libraries take: a path where there is one, else the bytes."""
-        return self.path or self.content
-
-    def beginning(self, size: int = 65536) -> bytes:
-        """The first bytes: `size` of them, or as many more as the first line needs."""
-        with self.open() as file:
-            start = file.read(size)
-            return start if b"\n" in start else start + file.readline()
-
-    def lines(self) -> Iterator[bytes]:
-        """The lines without their ending (`\\n` or `\\r\\n`), a byte-order mark left out."""
-        with self.open() as file:
-            for number, line in enumerate(file):
-                text = line.removesuffix(b"\n").removesuffix(b"\r") if line.endswith(b"\n") else line
-                yield text.removeprefix(b"\xef\xbb\xbf") if number == 0 else text
+        """What polars takes: a path where there is one with a name in UTF-8, else the bytes."""
+        if self.path is None:
+            return self.content
+        try:
+            str(self.path).encode()
+        except UnicodeEncodeError:
+            return self.path.read_bytes()
+        return self.path
 
 
 def archive_members(path: Path, names: list[str]) -> list[Source]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hopwalk.config import SplitSettings
 from hopwalk.data.dataset import Dataset
-from hopwalk.data.findings import Finding
+from hopwalk.data.findings import Finding, counted
 from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
 
@@ -39,7 +39,7 @@ def split_dataset(dataset: Dataset, settings: SplitSettings | None = None) -> Da
     findings = dataset.findings
     if scale < 1:
         message = (
-            f"only {len(free):,} facts can be held out with all entities and relations still in training; "
+            f"only {counted(len(free), 'fact')} can be held out with all entities and relations still in training; "
             f"{sum(wanted.values()):,} were asked for"
         )
         findings = (*findings, Finding("warning", "few-to-hold-out", message, len(free)))

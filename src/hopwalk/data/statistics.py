@@ -24,8 +24,8 @@ class Degrees:
 class Statistics:
     """What is in a data set.
 
-    `out_degree` counts the facts an entity is the head of: what the paper's Table 1 calls degree (for NELL-995 Table 1 counts
-    both ends of all facts: `degree_in_all`).
+    `out_degree` counts the facts an entity is the head of: what the paper's Table 1 calls degree (for NELL-995
+    Table 1 seems to count both ends, close to `degree_in_all`; see docs/data-sets.md).
     """
 
     name: str

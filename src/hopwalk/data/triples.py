@@ -74,7 +74,7 @@ class TriplePacking:
         if 2 * self._entity_bits + self._relation_bits > 63:
             raise DataError(
                 f"{self.num_entities:,} entities and {self.num_relations:,} relations are more than hopwalk can index",
-                remedy="The limit is 63 bits for two entities and a relation, e.g. 134 million entities with 512 relations.",
+                remedy="Two entities and a relation must fit into 63 bits: 134 million entities with 512 relations do.",
             )
 
     @property
@@ -123,7 +123,7 @@ class KeySet:
 
     Keys are spread by an odd multiplier, which is one-to-one on 64 bits, then sorted; a table says where each range of leading
     bits begins. A look-up reads one table entry and, on average, less than one key: cost does not grow with the set, where
-    binary search over 20 million keys is some 20 times slower. Memory: 12 to 16 bytes a key.
+    binary search over 20 million keys is some 17 times slower (docs/decisions.md). Memory: 12 to 16 bytes a key.
     """
 
     _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ divided by the golden ratio, made odd

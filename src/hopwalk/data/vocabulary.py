@@ -91,8 +91,11 @@ class Vocabulary(Sequence[str]):
             return cls(TextColumn.of(labels))
         import polars as pl
 
-        joined = labels.alias("label").to_frame().join(names, on="label", how="left", maintain_order="left")
-        return cls(TextColumn.of(labels), TextColumn.of(joined.get_column("name").fill_null(pl.lit(""))))
+        telling = names.filter(pl.col("name") != pl.col("label"))
+        joined = labels.alias("label").to_frame().join(telling, on="label", how="left", maintain_order="left")
+        column = joined.get_column("name")
+        is_named = column.null_count() < len(column)
+        return cls(TextColumn.of(labels), TextColumn.of(column.fill_null(pl.lit(""))) if is_named else None)
 
     def __len__(self) -> int:
         return len(self._labels)

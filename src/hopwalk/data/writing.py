@@ -15,11 +15,13 @@ from hopwalk.data.vocabulary import Vocabulary
 NEEDS_QUOTES = r"[\t\r\n]|^\x{FEFF}"
 
 
-def write_folder(dataset: Dataset, folder: Path) -> list[Path]:
+def write_folder(dataset: Dataset, folder: str | Path) -> list[Path]:
     """Write train, valid, test (those with facts) and the readable names; the paths written.
 
-    Files are `.tsv`, or `.csv` with quotes where a label or name holds a tab or a line break.
+    What an earlier call wrote there and this one does not is removed, so that no old split stays beside the new ones. Files are
+    `.tsv`, or `.csv` with quotes where a label or name holds a tab or a line break.
     """
+    folder = Path(folder)
     entities, relations = (_labels(vocabulary) for vocabulary in (dataset.entities, dataset.relations))
     names = pl.concat([_names(vocabulary) for vocabulary in (dataset.entities, dataset.relations)]).unique().sort("label")
     texts = (entities, relations, names.get_column("name"))
@@ -28,6 +30,8 @@ def write_folder(dataset: Dataset, folder: Path) -> list[Path]:
     parts = {name: triples for name, triples in dataset.splits.items() if len(triples)}
     if dataset.has_own_facts:
         parts["graph"] = dataset.facts
+    if len(dataset.held_back):
+        parts["held_back"] = dataset.held_back
     paths = []
     for name, triples in parts.items():
         paths.append(folder / f"{name}.{suffix}")
@@ -35,6 +39,10 @@ def write_folder(dataset: Dataset, folder: Path) -> list[Path]:
     if not names.is_empty():
         paths.append(folder / f"labels.{suffix}")
         _write(paths[-1], names, quoted)
+    for name in ("train", "valid", "test", "graph", "held_back", "labels"):
+        for path in (folder / f"{name}.tsv", folder / f"{name}.csv"):
+            if path not in paths:
+                path.unlink(missing_ok=True)
     return paths
 
 
