@@ -44,8 +44,8 @@ class Dataset:
 
     def __repr__(self) -> str:
         return (
-            f"Dataset({self.name!r}: {len(self.entities):,} entities, {len(self.relations):,} relations, "
-            f"{len(self.facts):,} facts; {len(self.train):,} / {len(self.valid):,} / {len(self.test):,} questions)"
+            f"Dataset({self.name!r}: {counted(len(self.entities), 'entity')}, {counted(len(self.relations), 'relation')}, "
+            f"{counted(len(self.facts), 'fact')}; {len(self.train):,} / {len(self.valid):,} / {len(self.test):,} questions)"
         )
 
     @property
