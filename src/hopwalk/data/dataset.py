@@ -132,8 +132,7 @@ class Dataset:
 
 def assemble(name: str, labelled: LabelledFacts, *, fold_inverses: bool = True) -> Dataset:
     """A `Dataset` from labelled facts; what had to be changed or is worth knowing is in its findings."""
-    findings = list(labelled.findings)
-    frames = dict(labelled.splits)
+    findings, frames = list(labelled.findings), labelled.splits
     if fold_inverses:
         frames, folded = fold_inverse_relations(frames)
         findings += folded
@@ -141,11 +140,9 @@ def assemble(name: str, labelled: LabelledFacts, *, fold_inverses: bool = True) 
     entities, relations = _distinct(frames, "head", "tail"), _distinct(frames, "relation")
     packing = TriplePacking(len(entities), len(relations))
     keys: dict[str, Keys] = {}
-    for split in tuple(frames):
-        packed = _pack(frames.pop(split), entities, relations, packing)  # popped: big data needs the memory
-        num_given = len(packed)
-        keys[split] = sorted_unique(packed)
-        findings += _duplicates(split, num_given - len(keys[split]))
+    for split, frame in frames.items():
+        keys[split] = sorted_unique(_pack(frame, entities, relations, packing))
+        findings += _duplicates(split, len(frame) - len(keys[split]))
     findings += _separate(keys)
     if not len(keys["train"]) or not len(keys.get("facts", keys["train"])):
         raise DataError(f"no facts are left to train on in {name}: all of them are held out")
