@@ -88,6 +88,32 @@ def test_reading_options(in_folder: Path):
     assert "found 3 separated" not in hopwalk("data", "show", "odd.txt", "--no-header").stdout
 
 
+def test_facts_from_a_pipe():
+    ran = subprocess.run(
+        [sys.executable, "-m", "hopwalk", "data", "show", "/dev/stdin", "--json"],
+        input="a\tr\tb\n",
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(ran.stdout)["name"] == "stdin"
+
+
+def test_old_splits_do_not_stay_beside_new_ones(facts: Path):
+    hopwalk("data", "split", "facts.csv", "--out", "mine")
+    hopwalk("data", "split", "facts.csv", "--out", "mine", "--valid", "0", "--test", "0", "--force")
+    assert [path.name for path in Path("mine").iterdir()] == ["train.tsv"]
+
+
+def test_preset_of_ones_own(facts: Path):
+    Path("mine.toml").write_text("[graph]\nfan_out = 1\n")
+    assert "at most 2 from one" in hopwalk("data", "prepare", "facts.csv", "--preset", "mine.toml", "--out", "p").stdout
+
+
+def test_warnings_are_told_where_data_is_used(in_folder: Path):
+    Path("facts.tsv").write_text("a\tr\tb\na\tr\tb\n")
+    assert "more than once in train (one of each is kept): 1" in hopwalk("data", "prepare", "facts.tsv", "--out", "p").stderr
+
+
 def test_settings():
     assert "# η" in hopwalk("settings").stdout
     assert "fan_out = 7" in hopwalk("settings", "umls", "--set", "graph.fan_out=7").stdout

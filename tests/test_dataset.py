@@ -149,6 +149,12 @@ class TestSplit:
         assert finding(split, "few-to-hold-out").count == 2 == len(split.valid) + len(split.test)
         assert len(split.entities) == len({*np.concatenate([split.train.heads, split.train.tails]).tolist()})
 
+    def test_small_data_still_holds_out_something(self):
+        split = hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0.1, test=0.1))
+        assert (len(split.valid), len(split.test)) == (1, 1)
+        alone = hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0, test=0.1))
+        assert (len(alone.valid), len(alone.test)) == (0, 1)
+
     def test_refusals(self):
         with pytest.raises(DataError, match="leaves none to train on"):
             hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0.5, test=0.5))

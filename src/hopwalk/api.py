@@ -50,9 +50,10 @@ def load_dataset(
         raise UnknownNameError(f"there is neither a data set nor a file {data!r}", remedy=remedy)
     if is_there(path / PREPARED_DATASET):
         return Dataset.load(path / PREPARED_DATASET)
-    name = path.resolve().name.removesuffix(".gz")
     labelled = read_path(path, settings.read)
-    return assemble(Path(name).stem if path.is_file() else name, labelled, fold_inverses=settings.read.fold_inverses)
+    name = path.name if path.name not in ("", "..") else path.resolve().name
+    name = name if path.is_dir() else Path(name.removesuffix(".gz")).stem
+    return assemble(name, labelled, fold_inverses=settings.read.fold_inverses)
 
 
 def settings_for(data: str | Path, *, preset: str | Path | None = None, overrides: Iterable[str] = ()) -> Settings:

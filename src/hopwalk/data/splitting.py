@@ -29,9 +29,9 @@ def split_dataset(dataset: Dataset, settings: SplitSettings | None = None) -> Da
     order = np.random.default_rng(settings.seed).permutation(len(facts))
     is_needed = _first_mentions(facts[order], len(dataset.entities), len(dataset.relations))
     free = order[~is_needed]
-    wanted = {"valid": int(settings.valid * len(facts)), "test": int(settings.test * len(facts))}
-    scale = min(1.0, len(free) / max(sum(wanted.values()), 1))
-    num_valid, num_test = (int(scale * count) for count in wanted.values())
+    wanted = [max(int(share * len(facts)), 1) if share else 0 for share in (settings.valid, settings.test)]
+    scale = min(1.0, len(free) / max(sum(wanted), 1))
+    num_valid, num_test = (int(scale * count) for count in wanted)
     part = np.zeros(len(facts), dtype=np.int8)
     part[free[:num_valid]] = 1
     part[free[num_valid : num_valid + num_test]] = 2
@@ -40,7 +40,7 @@ def split_dataset(dataset: Dataset, settings: SplitSettings | None = None) -> Da
     if scale < 1:
         message = (
             f"only {counted(len(free), 'fact')} can be held out with all entities and relations still in training; "
-            f"{sum(wanted.values()):,} were asked for"
+            f"{sum(wanted):,} were asked for"
         )
         findings = (*findings, Finding("warning", "few-to-hold-out", message, len(free)))
     return replace(dataset, facts=train, train=train, valid=valid, test=test, findings=findings)
