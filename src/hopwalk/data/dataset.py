@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -172,17 +173,27 @@ def _distinct(frames: Mapping[str, pl.DataFrame], *columns: str) -> pl.Series:
 
 
 def _pack(frame: pl.DataFrame, entities: pl.Series, relations: pl.Series, packing: TriplePacking) -> Keys:
-    """The packed ids of labelled facts, in no particular order."""
+    """The packed ids of labelled facts, in no particular order.
+
+    Labels are looked up by 64-bit hashes, which is faster than by text, and exact: every label of the facts is in a vocabulary,
+    and the hashes of each vocabulary are distinct.
+    """
+    seed = next(seed for seed in itertools.count() if not any(_hashes_collide(labels, seed) for labels in (entities, relations)))
 
     def table(labels: pl.Series, role: str) -> pl.LazyFrame:
-        return labels.alias(role).to_frame().with_row_index(f"{role}_id").lazy()
+        return labels.hash(seed).alias(role).to_frame().with_row_index(f"{role}_id").lazy()
 
-    ids = frame.lazy()
+    ids = frame.lazy().select(pl.col("head", "relation", "tail").hash(seed))
     for role, labels in (("head", entities), ("relation", relations), ("tail", entities)):
         ids = ids.join(table(labels, role), on=role, how="inner")
     columns = [f"{role}_id" for role in ("head", "relation", "tail")]
     encoded = ids.select(pl.col(column).cast(pl.Int32) for column in columns).collect(engine="streaming")
     return packing.pack(*(encoded.get_column(column).to_numpy() for column in columns))
+
+
+def _hashes_collide(labels: pl.Series, seed: int) -> bool:
+    hashes = np.sort(labels.hash(seed).to_numpy())
+    return bool((hashes[1:] == hashes[:-1]).any())
 
 
 def _duplicates(split: str, count: int) -> list[Finding]:

@@ -38,8 +38,11 @@ class KnownAnswers:
         """The known answers of Q questions: offsets [Q+1] and the tails, those of question q at `offsets[q]:offsets[q+1]`."""
         first_key = self._packing.pack(heads, relations, np.zeros_like(heads))
         last_key = self._packing.pack(heads, relations, np.full_like(heads, self._packing.num_entities - 1))
-        start = np.searchsorted(self._keys, first_key, side="left")
-        counts = np.searchsorted(self._keys, last_key, side="right") - start
+        start, end = np.empty((2, len(heads)), dtype=np.int64)
+        order = np.argsort(first_key)  # searches in ascending order find what they read in the cache
+        start[order] = np.searchsorted(self._keys, first_key[order], side="left")
+        end[order] = np.searchsorted(self._keys, last_key[order], side="right")
+        counts = end - start
         offsets = np.zeros(len(heads) + 1, dtype=np.int64)
         np.cumsum(counts, out=offsets[1:])
         rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], counts)

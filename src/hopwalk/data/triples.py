@@ -136,7 +136,7 @@ class KeySet:
         buckets = (spread >> self._shift).astype(np.int64)
         sizes = np.bincount(buckets, minlength=1 << (64 - int(self._shift)))
         self._starts: NDArray[np.integer[Any]] = np.zeros(len(sizes) + 1, dtype=np.int32 if len(keys) < 2**31 else np.int64)
-        np.cumsum(sizes, out=self._starts[1:])
+        np.cumsum(sizes, dtype=self._starts.dtype, out=self._starts[1:])
 
     def __len__(self) -> int:
         return len(self._keys)
