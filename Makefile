@@ -39,13 +39,14 @@ benchmark: $(VENV)/.installed-dev  ## Measure reading and indexing against polar
 clean:  ## Remove the environment and everything built
 	rm -rf $(VENV) docs/_build runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(BIN)/python:
+# The stamps are written last, so what was interrupted is done again.
+$(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "hopwalk needs Python 3.11 or newer; say which with: make PYTHON=python3.12"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
 
-# The stamps are written last, so an interrupted installation is done again.
-$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/.created
 	$(PIP_INSTALL) -e .
 	@touch $@
 

@@ -1,7 +1,9 @@
 """Small graphs and short ways to make data sets in tests."""
 
+import mmap
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -40,6 +42,13 @@ def load_text(folder: Path, text: str | bytes, name: str = "facts.tsv", **read: 
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return hopwalk.load_dataset(path, changed(Settings(), {f"read.{key}": value for key, value in read.items()}))
+
+
+def is_mapped(array: Any) -> bool:
+    """Whether the array is a view of a mapped file."""
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = getattr(array, "base", None)
+    return array is not None
 
 
 def finding(dataset: Dataset, code: str) -> Finding:

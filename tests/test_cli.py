@@ -100,8 +100,21 @@ def test_facts_from_a_pipe():
 
 def test_old_splits_do_not_stay_beside_new_ones(facts: Path):
     hopwalk("data", "split", "facts.csv", "--out", "mine")
-    hopwalk("data", "split", "facts.csv", "--out", "mine", "--valid", "0", "--test", "0", "--force")
-    assert [path.name for path in Path("mine").iterdir()] == ["train.tsv"]
+    ran = hopwalk("data", "split", "facts.csv", "--out", "mine", "--valid", "0", "--test", "0", "--force", code=1)
+    assert "the folder holds valid.tsv, which would be read beside the new files" in ran.stderr
+
+
+def test_split_does_not_write_over_what_it_reads(facts: Path):
+    before = facts.read_text()
+    ran = hopwalk("data", "split", "facts.csv", "--out", ".", "--force", code=1)
+    assert "the data to divide lies in the folder to write to" in ran.stderr
+    assert facts.read_text() == before
+
+
+def test_out_that_is_a_file(facts: Path):
+    assert (
+        "this is a file, not a folder" in hopwalk("data", "prepare", "facts.csv", "--out", "facts.csv", "--force", code=1).stderr
+    )
 
 
 def test_preset_of_ones_own(facts: Path):
@@ -112,6 +125,10 @@ def test_preset_of_ones_own(facts: Path):
 def test_warnings_are_told_where_data_is_used(in_folder: Path):
     Path("facts.tsv").write_text("a\tr\tb\na\tr\tb\n")
     assert "more than once in train (one of each is kept): 1" in hopwalk("data", "prepare", "facts.tsv", "--out", "p").stderr
+    Path("other.tsv").write_text("head\trelation\ttail\na\tr\tb\nb\tr_inv\ta\n")
+    told = hopwalk("data", "prepare", "other.tsv", "--out", "q").stderr
+    assert "note: other.tsv: the first line is read as a header" in told
+    assert "note: facts of 1 inverse relation read as facts of the relations they invert: 1" in told
 
 
 def test_settings():
@@ -127,6 +144,7 @@ def test_settings():
         (["data", "show", "empty.tsv"], "the file is empty"),
         (["data", "show", "."], "there is no train file"),
         (["data", "show", "empty.tsv", "--format", "xml"], "read.format = 'xml' does not fit"),
+        (["data", "check", "ok.tsv", "--set", "seed=3"], "Did you mean 'split.seed'"),
         (["data", "fetch", "fb16k"], "Did you mean 'fb15k237'"),
         (["data", "fetch", "wn18rr", "--mirror", "."], "the mirror has no file"),
         (["data", "check", "umls", "--set", "graph.fanout=3"], "Did you mean 'graph.fan_out'"),

@@ -17,6 +17,29 @@ def test_nothing_held_out():
     assert findings(FAMILY, valid=[("ann", "knows", "dan")])["no-held-out-facts"].message.endswith("test")
 
 
+def test_unseen_and_self_loops():
+    found = findings(
+        [*FAMILY, ("ann", "knows", "ann")],
+        valid=[("ann", "knows", "zoe"), ("zoe", "hates", "zoe")],
+        test=[("ann", "knows", "bob")],
+    )
+    assert found["unseen-entities"].count == 2
+    assert found["unseen-entities"].examples == ("zoe",)
+    assert found["unseen-relations"].examples == ("hates",)
+    assert found["self-loops"].examples == ("ann knows ann",)
+
+
+def test_training_questions_that_the_graph_does_not_know():
+    assert "of train" in findings([("zoe", "knows", "max")], facts=FAMILY)["unseen-entities"].message
+
+
+def test_columns_in_another_order():
+    umls = hopwalk.load_dataset("umls")
+    swapped = [(head, tail, relation) for head, relation, tail in umls.labels_of(umls.train)]
+    assert findings(swapped)["columns-in-doubt"].level == "warning"
+    assert "columns-in-doubt" not in findings(FAMILY)
+
+
 def test_stray_blanks():
     assert findings([*FAMILY, ("ann ", "knows", "bob")])["stray-blanks"].examples == ("'ann '",)
 

@@ -135,6 +135,11 @@ class TestParquet:
         pl.DataFrame(columns).write_parquet(tmp_path / "facts.parquet")
         assert facts_of(hopwalk.load_dataset(tmp_path / "facts.parquet")) == {("a", "r", "b")}
 
+    def test_guessed_columns_are_told(self, tmp_path: Path):
+        pl.DataFrame({"x": ["a"], "y": ["r"], "z": ["b"]}).write_parquet(tmp_path / "facts.parquet")
+        found = finding(hopwalk.load_dataset(tmp_path / "facts.parquet"), "guessed-columns")
+        assert "the columns x, y, z are taken for head, relation and tail" in found.message
+
     def test_whole_numbers_and_categories_are_labels(self, tmp_path: Path):
         frame = pl.DataFrame({"head": [7], "relation": ["r"], "tail": [8]}).cast({"relation": pl.Categorical})
         frame.write_parquet(tmp_path / "facts.parquet")
@@ -188,6 +193,18 @@ class TestRdf:
         assert dataset.entities.name(dataset.entities.id(bob)) == 'Bob "B"'
         assert finding(dataset, "literals").count == 1
 
+    def test_nodes_without_names(self, tmp_path: Path):
+        dataset = load_text(tmp_path, "_:unnamed1 <http://p> <http://a> .\n[] <http://p> <http://b> .\n", "facts.ttl")
+        assert list(dataset.entities) == ["_:unnamed facts 1", "_:unnamed1", "http://a", "http://b"]
+
+    def test_xml(self, tmp_path: Path):
+        text = (
+            '<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="http://x/">'
+            '<rdf:Description rdf:about="http://a"><x:r rdf:resource="http://b"/></rdf:Description></rdf:RDF>'
+        )
+        for name, read in (("facts.owl", {}), ("facts.data", {"format": "rdf"})):
+            assert facts_of(load_text(tmp_path, text, name, **read)) == {("http://a", "http://x/r", "http://b")}
+
     def test_bad_rdf_names_the_line(self, tmp_path: Path):
         with pytest.raises(DataError, match="not valid RDF") as error:
             load_text(tmp_path, "<http://a> <http://r> <http://b> .\nnonsense\n", "facts.nt")
@@ -217,6 +234,7 @@ class TestNames:
             tmp_path / "train.tsv", hopwalk.load_settings(overrides=[f"read.labels={tmp_path}/other.tsv"])
         )
         assert said.entities.name(1) == "Beta"
+        assert finding(dataset, "unused-names").examples == ("z",)
 
     @pytest.mark.parametrize(
         ("text", "message"),

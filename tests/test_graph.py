@@ -15,8 +15,8 @@ from hopwalk.data.triples import Triples
 from hopwalk.errors import SavedFileError
 from hopwalk.graph import Graph, build_graph
 from hopwalk.pagerank import pagerank
-from hopwalk.reach import count_reached
-from tests.helpers import FAMILY, dataset_of
+from hopwalk.reach import reached
+from tests.helpers import FAMILY, dataset_of, is_mapped
 
 EDGES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 2), st.integers(0, 7)), max_size=40, unique=True)
 
@@ -82,6 +82,13 @@ def test_pagerank_agrees_with_networkx(edges: list[tuple[int, int, int]], dampin
     assert rank.sum() == pytest.approx(1)
 
 
+def test_pagerank_with_little_damping():
+    barbell = networkx.barbell_graph(20, 4)
+    edges = [(head, 0, tail) for one, two in barbell.edges for head, tail in ((one, two), (two, one))]
+    expected = networkx.pagerank(barbell, alpha=0.999, tol=1e-13, max_iter=100_000)
+    assert pagerank(*incoming(edges, 44), damping=0.999) == pytest.approx([expected[id_] for id_ in range(44)], abs=1e-6)
+
+
 def test_pagerank_of_umls_agrees_with_networkx():
     umls = hopwalk.load_dataset("umls")
     both = [(head, 0, tail) for head, _, tail in umls.facts.array().tolist()]
@@ -124,7 +131,7 @@ def test_save_and_load(tmp_path: Path):
     again = Graph.load(tmp_path / "graph.safetensors")
     for name in ("offsets", "relations", "tails"):
         assert np.array_equal(getattr(again, name), getattr(graph, name))
-        assert isinstance(getattr(again, name).base, np.memmap)
+        assert is_mapped(getattr(again, name))
     assert again.relation_ids == graph.relation_ids
 
 
@@ -147,9 +154,9 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, change: dict[str, np
         "relations": np.array([0, 2], np.int32),
         "tails": np.zeros(2, np.int32),
     }
-    save_arrays(tmp_path / "good", arrays, {"kind": "graph", "num_relations": 1})
+    save_arrays(tmp_path / "good", arrays, {"kind": "graph", "num_relations": 1, "about": {}})
     Graph.load(tmp_path / "good")
-    save_arrays(tmp_path / "bad", arrays | change, {"kind": "graph", "num_relations": 1})
+    save_arrays(tmp_path / "bad", arrays | change, {"kind": "graph", "num_relations": 1, "about": {}})
     with pytest.raises(SavedFileError):
         Graph.load(tmp_path / "bad")
 
@@ -163,4 +170,13 @@ def test_reach_agrees_with_breadth_first_search(facts: list[tuple[int, int, int]
     oracle.add_edges_from((id_, int(tail)) for id_ in range(8) for tail in graph.edges_from(id_)[1])
     heads, tails = (grid.ravel().astype(np.int32) for grid in np.meshgrid(range(8), range(8)))
     within = [networkx.single_source_shortest_path_length(oracle, id_, cutoff=hops) for id_ in range(8)]
-    assert count_reached(graph, heads, tails, hops) == sum(map(len, within))
+    assert reached(graph, heads, tails, hops).tolist() == [
+        tail in within[head] for head, tail in zip(heads.tolist(), tails.tolist(), strict=True)
+    ]
+
+
+def test_reach_stops_when_it_has_read_enough():
+    graph = hopwalk.graph_of(dataset_of(FAMILY))
+    ids = np.zeros(10, dtype=np.int32)
+    assert len(reached(graph, ids, ids, 3)) == 10
+    assert len(reached(graph, ids, ids, 3, most_edges=20)) == 2

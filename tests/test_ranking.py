@@ -47,6 +47,11 @@ def test_by_hand():
     assert rank([1, 1, 1, 1, 1, 1], 2) == (1, 3.5, 6)  # a model that knows nothing is in the middle, not first
 
 
+def test_an_answer_that_is_not_reached_has_no_rank():
+    assert rank([1, 1, 1, -INF, 1, 1], 3) == (INF, INF, INF)
+    assert rank([-INF, 1, 1, 2, -INF, 1], 3) == (1, 1, 1)
+
+
 def test_scores_that_are_no_numbers_are_refused():
     for bad in (np.nan, np.inf):
         with pytest.raises(HopwalkError, match="not a finite number"):
@@ -120,7 +125,7 @@ def test_metrics_by_hand():
     assert found.mrr == pytest.approx((1 + 1 / 2 + 1 / 4 + 1 / 20 + 0) / 5)
     assert (found.hits_at_1, found.hits_at_3, found.hits_at_10, found.unreached) == (0.2, 0.4, 0.6, 0.2)
     assert found.to_dict()["hits@10"] == 0.6
-    assert metrics(ranks_of([], [])).num_questions == 0
+    assert metrics(ranks_of([], [])).to_dict()["mrr"] is None
 
 
 def test_average_precision_by_hand():

@@ -29,6 +29,7 @@ A_FACT = {("a", "r", "b")}
         ("facts.csv", "head,relation,tail\na,r,b\n"),
         ("facts.csv", "Object,Subject,Predicate\nb,a,r\n"),
         ("facts.csv", "score,source,target,relation,comment\n0.5,a,b,r,\n"),
+        ("facts.csv", "src,dst,type\na,b,r\n"),
         ("facts.triples", "a\tb\tr\n"),
         ("facts.tsv", gzip.compress(b"a\tr\tb\n")),
         ("facts.tsv.gz", gzip.compress(b"a\tr\tb\n")),
@@ -44,6 +45,8 @@ def test_layouts_that_are_recognised(tmp_path: Path, name: str, text: str | byte
     ("text", "read"),
     [
         ("b;a;r\n", {"separator": ";", "columns": "2,3,1"}),
+        ("a::r::b\n", {"separator": "::"}),
+        ("aéréb\n", {"separator": "é"}),
         ("a::r::b\n".replace("::", "\x01"), {"separator": "\x01"}),
         ("a b\tr\tb\n".replace("a b", "a"), {"separator": "tab"}),
         ("x\tp\ty\na\tr\tb\n", {"header": "yes"}),
@@ -100,6 +103,18 @@ def test_strings_stay_strings(tmp_path: Path, label: str):
     assert facts_of(load_text(tmp_path, text, "facts.csv")) == {(label, "r", "b"), ("a", "r", label)}
 
 
+def test_first_line_that_may_be_a_header(tmp_path: Path):
+    facts = "a\tr\tb\nb\tr\tc\nc\tr\tb\n"
+    assert finding(load_text(tmp_path, "person\thow\tthing\n" + facts), "doubtful-first-line").level == "warning"
+    assert load_text(tmp_path, facts).findings == ()
+    assert load_text(tmp_path, "person\thow\tthing\n" + facts, header="no").findings == ()
+
+
+def test_missing_last_line_end_does_not_matter(tmp_path: Path):
+    for text in ("a\tr\tb\nc\tr\td", "a\tr\tb\r\nc\tr\td\r"):
+        assert facts_of(load_text(tmp_path, text)) == {("a", "r", "b"), ("c", "r", "d")}
+
+
 @pytest.mark.parametrize("label", ["tab\there", "line\nbreak", "line\r\nbreak", "\n", "ends in\r"])
 def test_quotes_protect_tabs_and_line_breaks(tmp_path: Path, label: str):
     assert facts_of(load_text(tmp_path, f'"{label}",r,b\n', "facts.csv")) == {(label, "r", "b")}
@@ -113,15 +128,16 @@ def test_quotes_protect_tabs_and_line_breaks(tmp_path: Path, label: str):
         ("head\trelation\ttail\n", None, "the file holds no facts"),
         ("a\tb\n", 1, "expected 3 columns (head, relation, tail), found 2"),
         ("a\tr\tb\tc\n", 1, "found 4 separated by a tab"),
-        ("a\tr\tb\na\tr\n", 2, "expected 3 columns as in the first line, found 2: 'a\\tr'"),
-        ("a\tr\tb\n\na\tr\tb\tc\n", 3, "expected 3 columns as in the first line, found 4"),
+        ("a\tr\tb\na\tr\n", 2, "expected 3 columns, found 2: 'a\\tr'"),
+        ("a\tr\tb\n\na\tr\tb\tc\n", 3, "expected 3 columns, found 4"),
         ("\n\na\tr\tb\na\tr\n", 4, "found 2"),
         ("a\tr\tb\na\tr\na\n", 2, "(and 1 more such lines)"),
         ("a\tr\tb\na\t\tb\n", 2, "column 2 is empty"),
         ("a\tr\t\n", 1, "column 3 is empty"),
         ("a\tr\tb\n\n\t\t\n", 3, "column 1 is empty"),
         (b"a\tr\tb\na\t\xff\tb\n", 2, "the bytes b'\\xff' are not UTF-8 text"),
-        ("a\tr\tb\n".encode("utf-16"), None, ""),
+        ("a\tr\tb\n".encode("utf-16"), None, "this is UTF-16 text"),
+        (b"PK\x03\x04rest", None, "this is a zip archive"),
         (gzip.compress(b"a\tr\tb\n" * 100)[:-12], None, "damaged or cut off"),
         (gzip.compress(b"a\tr\tb\n" * 100)[:12], None, "damaged or cut off"),
     ],
@@ -157,8 +173,9 @@ def test_what_is_wrong_with_quotes(tmp_path: Path, text: str, line: int, message
         ({"columns": "1,2,4"}, "there is no column '4'"),
         ({"columns": "0,1,2"}, "there is no column '0'"),
         ({"columns": "head,rel,tail"}, "there is no column 'head'"),
-        ({"separator": "::"}, "cannot separate columns"),
-        ({"separator": "é"}, "cannot separate columns"),
+        ({"columns": "a,rel,b"}, "there is no column 'rel'. Columns are: a, r, b."),
+        ({"separator": "\n"}, "cannot separate columns"),
+        ({"separator": "::", "quote": "yes"}, "cannot separate columns"),
         ({"separator": ";"}, "found 1 separated by a semicolon"),
         ({"format": "parquet"}, "not a whole Parquet file"),
         ({"labels": "no_such_file.tsv"}, "no_such_file.tsv"),

@@ -71,6 +71,13 @@ def test_known_answers_by_hand(known: KnownAnswers):
     assert len(known) == 8
 
 
+def test_stay_and_start_have_no_known_answers():
+    known = KnownAnswers([Triples.of([(1, 0, 2)])], num_entities=4, num_relations=32)
+    for relation in (RelationIds(32).stay_id, RelationIds(32).start_id):
+        ids = [np.array([id_], dtype=np.int32) for id_ in (0, relation, 2)]
+        assert not known.contains(*ids)
+
+
 def test_known_answers_membership_agrees_with_the_lists(known: KnownAnswers):
     heads, relations, tails = (grid.ravel().astype(np.int32) for grid in np.meshgrid(range(4), range(4), range(4)))
     for head, relation, tail, is_known in zip(heads, relations, tails, known.contains(heads, relations, tails), strict=True):

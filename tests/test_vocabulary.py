@@ -1,7 +1,6 @@
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,12 +29,26 @@ def test_arrays_round_trip(names: dict[str, str]):
 
 def test_look_up():
     words = Vocabulary.of(["steroid", "eicosanoid"])
-    assert words[1] == words[-1] == words[np.int32(1)] == "steroid"
-    assert words[:] == ["eicosanoid", "steroid"]
+    assert words[1] == "steroid"
     assert "steroid" in words
     assert "ster" not in words
-    with pytest.raises(IndexError):
-        words[2]
+    for id_ in (2, -1):
+        with pytest.raises(IndexError):
+            words[id_]
+        with pytest.raises(IndexError):
+            words.name(id_)
+
+
+def test_outer_blanks():
+    words = Vocabulary.of(["a", " b", "c ", "d\t", "e f", "\u00a0g"])
+    assert words.with_outer_blanks(9) == [" b", "c ", "d\t"]
+    assert words.count_outer_blanks() == 3
+
+
+def test_near_misses_in_a_large_vocabulary():
+    words = Vocabulary.of(f"entity{number:06}" for number in range(20_000))
+    with pytest.raises(UnknownNameError, match="Did you mean 'entity012345'"):
+        words.id("entity01234x5")
 
 
 def test_unknown_label_suggests_the_nearest():

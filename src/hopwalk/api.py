@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from hopwalk.config import Settings, load_settings
+from hopwalk.config import ReadSettings, Settings, load_settings
 from hopwalk.data import catalog
 from hopwalk.data.dataset import Dataset, assemble
 from hopwalk.data.download import MakeProgressBar
-from hopwalk.data.reading import is_there, read_path
+from hopwalk.data.reading import is_there, read_path, split_files
 from hopwalk.data.splitting import split_dataset
 from hopwalk.doctor import Report, examine
-from hopwalk.errors import SavedFileError, UnknownNameError, did_you_mean
+from hopwalk.errors import DataError, SavedFileError, SettingsError, UnknownNameError, did_you_mean
 from hopwalk.graph import Graph, build_graph
 
 __all__ = ["check", "graph_of", "load_dataset", "open_prepared", "prepare", "settings_for", "split_dataset"]
@@ -42,6 +43,7 @@ def load_dataset(
         return from_pykeen(data.removeprefix("pykeen:"), fold_inverses=settings.read.fold_inverses)
     entry = catalog.find(data) if isinstance(data, str) else None
     if entry:
+        _refuse_reading_options(settings, entry.name)
         return catalog.load(entry, mirror=mirror, make_progress_bar=make_progress_bar)
     path = Path(data)
     if isinstance(data, str) and not is_there(path) and len(path.parts) == 1:
@@ -49,11 +51,20 @@ def load_dataset(
         remedy = did_you_mean(data, names) or f"Data sets: {', '.join(catalog.entries())}; or the path of your own file."
         raise UnknownNameError(f"there is neither a data set nor a file {data!r}", remedy=remedy)
     if is_there(path / PREPARED_DATASET):
+        _refuse_reading_options(settings, str(path))
+        if split_files(path):
+            raise DataError("the folder holds a prepared data set and text files", path=path, remedy="Keep one of the two.")
         return Dataset.load(path / PREPARED_DATASET)
     labelled = read_path(path, settings.read)
     name = path.name if path.name not in ("", "..") else path.resolve().name
     name = name if path.is_dir() else Path(name.removesuffix(".gz")).stem
     return assemble(name, labelled, fold_inverses=settings.read.fold_inverses)
+
+
+def _refuse_reading_options(settings: Settings, name: str) -> None:
+    if settings.read != ReadSettings():
+        said = [key for key, value in settings.read if value != getattr(ReadSettings(), key)]
+        raise SettingsError(f"{name} is no file of yours: read.{said[0]} has no meaning for it", remedy="Leave it out.")
 
 
 def settings_for(data: str | Path, *, preset: str | Path | None = None, overrides: Iterable[str] = ()) -> Settings:
@@ -78,7 +89,14 @@ def check(dataset: Dataset, settings: Settings | None = None) -> Report:
 
 def prepare(dataset: Dataset, folder: str | Path, settings: Settings | None = None) -> Graph:
     """Save the data set and its graph to a folder that opens at once, memory-mapped; the graph."""
-    graph = graph_of(dataset, settings)
+    settings = settings or Settings()
+    beside = split_files(Path(folder))
+    if beside:
+        raise DataError(
+            f"the folder holds {beside[0].name}: text and prepared files in one folder would be mixed up", path=folder
+        )
+    about = {"fingerprint": dataset.fingerprint, **settings.graph.model_dump()}
+    graph = replace(graph_of(dataset, settings), about=about)
     dataset.save(Path(folder) / PREPARED_DATASET)
     graph.save(Path(folder) / PREPARED_GRAPH)
     return graph
@@ -87,6 +105,6 @@ def prepare(dataset: Dataset, folder: str | Path, settings: Settings | None = No
 def open_prepared(folder: str | Path) -> tuple[Dataset, Graph]:
     """The data set and the graph that `prepare` saved."""
     dataset, graph = Dataset.load(Path(folder) / PREPARED_DATASET), Graph.load(Path(folder) / PREPARED_GRAPH)
-    if graph.num_entities != len(dataset.entities) or graph.num_relations != len(dataset.relations):
+    if graph.about.get("fingerprint") != dataset.fingerprint:
         raise SavedFileError("the data set and the graph of this folder do not belong together", path=folder)
     return dataset, graph

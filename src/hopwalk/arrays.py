@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,23 +25,14 @@ DAMAGED = "Make it again, or copy it again from where it was made."
 def atomic_path(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends without an error, and vanishes otherwise."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
     try:
-        yield Path(temporary)
-        give_usual_permissions(Path(temporary))
-        with Path(temporary).open("rb") as written:
+        yield temporary
+        with temporary.open("rb") as written:
             os.fsync(written.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
-def give_usual_permissions(path: Path) -> None:
-    """Let others read the file as the user's umask says: temporary files begin as their owner's alone."""
-    umask = os.umask(0)
-    os.umask(umask)
-    path.chmod(0o666 & ~umask)
+        temporary.unlink(missing_ok=True)
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
@@ -115,7 +106,8 @@ def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:
         header_size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(header_size))
     header.pop("__metadata__", None)
-    body = np.memmap(path, dtype=np.uint8, mode="r")[8 + header_size :]
+    # As a plain array: slices of a memmap object run Python code. It stays mapped and read-only.
+    body = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))[8 + header_size :]
     return {
         name: body[slice(*entry["data_offsets"])].view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
         for name, entry in header.items()

@@ -125,7 +125,8 @@ def validated(values: Mapping[str, Any]) -> Settings:
     known = [*dotted_names(), *Settings.model_fields]
     for name in _dotted_keys(values):
         if name not in known:
-            remedy = did_you_mean(name, known) or "`hopwalk settings` lists them all."
+            same_end = [setting for setting in known if setting.endswith(f".{name.split('.')[-1]}")]
+            remedy = did_you_mean(name, known) or did_you_mean(name, same_end, cutoff=0) or "`hopwalk settings` lists them all."
             raise SettingsError(f"there is no setting {name!r}", remedy=remedy)
     try:
         return Settings.model_validate(values)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from hopwalk.config import Settings
 from hopwalk.data.dataset import Dataset
@@ -15,7 +14,7 @@ from hopwalk.data.findings import Finding, Level, counted
 from hopwalk.data.statistics import Statistics, statistics
 from hopwalk.data.triples import Triples
 from hopwalk.graph import Graph, build_graph
-from hopwalk.reach import count_reached
+from hopwalk.reach import reached
 
 MOST_FACTS_COMPARED = 2_000_000
 MOST_QUESTIONS_WALKED = 1_000
@@ -44,8 +43,11 @@ def examine(dataset: Dataset, settings: Settings | None = None) -> Report:
     findings = [
         *dataset.findings,
         *_undivided(dataset),
+        *_unseen(dataset),
+        *_columns_in_doubt(dataset),
         *_stray_blanks(dataset),
         *_repeated_relations(dataset),
+        *_self_loops(dataset),
         *_degree_outliers(dataset),
         *_reachability(dataset, settings),
     ]
@@ -60,13 +62,65 @@ def _undivided(dataset: Dataset) -> list[Finding]:
     return [Finding("note", "no-held-out-facts", message, remedy="`hopwalk data split` divides a file of triples.")]
 
 
+def _columns_in_doubt(dataset: Dataset) -> list[Finding]:
+    """Relations that look like entities: the columns may be in another order than we think."""
+    names = [dataset.relations[id_] for id_ in range(0, len(dataset.relations), max(len(dataset.relations) // 1000, 1))]
+    share = sum(name in dataset.entities for name in names) / max(len(names), 1)
+    if share < 0.5 and len(dataset.relations) <= max(len(dataset.facts) / 3, 10):
+        return []
+    sizes = f"{counted(len(dataset.relations), 'relation')} in {counted(len(dataset.facts), 'fact')}"
+    message = f"there are {sizes}, and {share:.0%} of the relations are entities too"
+    remedy = "Are the columns in order? --columns 1,3,2 says that the relation comes last."
+    return [Finding("warning", "columns-in-doubt", message, len(dataset.relations), tuple(names[:3]), remedy)]
+
+
 def _stray_blanks(dataset: Dataset) -> list[Finding]:
     """Labels that begin or end with a blank: often two spellings of one name."""
-    stray = [label for labels in (dataset.relations, dataset.entities) for label in labels if label != label.strip()]
-    if not stray:
+    vocabularies = (dataset.relations, dataset.entities)
+    count = sum(vocabulary.count_outer_blanks() for vocabulary in vocabularies)
+    if not count:
         return []
-    message = f"labels that begin or end with a blank (`a` and `a ` are different entities): {len(stray):,}"
-    return [Finding("warning", "stray-blanks", message, len(stray), tuple(map(repr, stray[:3])))]
+    examples = [repr(label) for vocabulary in vocabularies for label in vocabulary.with_outer_blanks(3)]
+    message = f"labels that begin or end with a blank (`a` and `a ` are different entities): {count:,}"
+    return [Finding("warning", "stray-blanks", message, count, tuple(examples[:3]))]
+
+
+def _unseen(dataset: Dataset) -> list[Finding]:
+    """Held-out questions about entities or relations that the graph does not know."""
+    facts = dataset.facts
+    is_entity_seen = np.zeros(len(dataset.entities), dtype=np.bool_)
+    is_entity_seen[facts.heads] = is_entity_seen[facts.tails] = True
+    is_relation_seen = np.zeros(len(dataset.relations), dtype=np.bool_)
+    is_relation_seen[facts.relations] = True
+    findings = []
+    for split in ("train", "valid", "test"):
+        questions = dataset.splits[split]
+        unseen = ~(is_entity_seen[questions.heads] & is_entity_seen[questions.tails])
+        if unseen.any():
+            ids = np.unique(np.concatenate([questions.heads, questions.tails]))
+            ids = ids[~is_entity_seen[ids]]
+            entities = counted(len(ids), "entity")
+            message = f"questions of {split} with an entity that no training fact mentions: {unseen.sum():,} ({entities})"
+            examples = tuple(dataset.entities.name(id_) for id_ in ids[:3])
+            remedy = "They count as wrong answers. `hopwalk data split` makes splits without them."
+            findings.append(Finding("warning", "unseen-entities", message, int(unseen.sum()), examples, remedy))
+        unseen = ~is_relation_seen[questions.relations]
+        if unseen.any():
+            ids = np.unique(questions.relations[unseen])
+            message = f"questions of {split} with a relation that no training fact has: {unseen.sum():,}"
+            examples = tuple(dataset.relations.name(id_) for id_ in ids[:3])
+            findings.append(Finding("warning", "unseen-relations", message, int(unseen.sum()), examples))
+    return findings
+
+
+def _self_loops(dataset: Dataset) -> list[Finding]:
+    is_loop = dataset.facts.heads == dataset.facts.tails
+    count = int(is_loop.sum())
+    if not count:
+        return []
+    examples = tuple(dataset.texts_of(dataset.facts[np.flatnonzero(is_loop)[:3]]))
+    message = f"facts that lead from an entity to itself: {count:,}"
+    return [Finding("note", "self-loops", message, count, examples)]
 
 
 def _repeated_relations(dataset: Dataset) -> list[Finding]:
@@ -157,20 +211,27 @@ def _reachability(dataset: Dataset, settings: Settings) -> list[Finding]:
     if num_cut:
         largest = int(np.bincount(np.concatenate([dataset.facts.heads, dataset.facts.tails])).max())
         whole = build_graph(dataset.facts, *sizes, settings.graph.model_copy(update={"fan_out": largest}))
-    questions, sample = _sample_questions(dataset)
-    hops = settings.walk.hops
+    questions, hops = _sample_questions(dataset), settings.walk.hops
+    is_reached = reached(whole, questions.heads, questions.tails, hops)
+    num_asked = len(is_reached)
+    sample = "" if num_asked == len(dataset.valid) + len(dataset.test) else " (a sample)"
     findings = []
-    reached_whole = count_reached(whole, questions.heads, questions.tails, hops)
     if num_cut:
         findings.append(_fan_out_finding(whole, trimmed, num_cut, settings))
-        lost = reached_whole - count_reached(trimmed, questions.heads, questions.tails, hops)
-        message = f"the fan-out limit puts {lost:,} of {len(questions):,} held-out answers{sample} out of reach of {hops} hops"
+        still_reached = reached(trimmed, questions.heads[:num_asked], questions.tails[:num_asked], hops)
+        num_asked_twice = min(num_asked, len(still_reached))
+        lost = int((is_reached[:num_asked_twice] & ~still_reached[:num_asked_twice]).sum())
+        message = (
+            f"held-out answers{sample} that the fan-out limit puts out of reach of {hops} hops: {lost:,} of {num_asked_twice:,}"
+        )
         if lost:
             findings.append(Finding("warning", "answers-cut-off", message, lost, remedy="Raise graph.fan_out."))
-    if len(questions):
-        share = reached_whole / len(questions)
-        message = f"{share:.1%} of {len(questions):,} held-out answers{sample} lie within {hops} hops: no walk can do better"
-        findings.append(Finding("note", "within-reach", message, reached_whole, remedy="walk.hops sets how far a walk goes."))
+    if num_asked:
+        count = int(is_reached.sum())
+        message = (
+            f"{count / num_asked:.1%} of {num_asked:,} held-out answers{sample} lie within {hops} hops: no walk can do better"
+        )
+        findings.append(Finding("note", "within-reach", message, count, remedy="walk.hops sets how far a walk goes."))
     return findings
 
 
@@ -183,12 +244,10 @@ def _fan_out_finding(whole: Graph, trimmed: Graph, num_cut: int, settings: Setti
     return Finding("note", "fan-out", message, num_cut, remedy="graph.fan_out sets the limit; edges to important entities stay.")
 
 
-def _sample_questions(dataset: Dataset) -> tuple[Triples, str]:
+def _sample_questions(dataset: Dataset) -> Triples:
+    """Held-out questions in a random order, not more than are worth walking."""
     questions = Triples.concatenate([dataset.valid, dataset.test])
-    if len(questions) <= MOST_QUESTIONS_WALKED:
-        return questions, ""
-    rows: NDArray[np.int64] = np.random.default_rng(0).choice(len(questions), MOST_QUESTIONS_WALKED, replace=False)
-    return questions[rows], " (a sample)"
+    return questions[np.random.default_rng(0).permutation(len(questions))[:MOST_QUESTIONS_WALKED]]
 
 
 def _pairs(facts: Triples) -> pl.DataFrame:

@@ -70,13 +70,13 @@ class SavedFileError(HopwalkError):
     """A file hopwalk wrote is damaged, or is not one of its files."""
 
 
-def did_you_mean(name: str, known: Iterable[str], *, most: int = 3) -> str:
+def did_you_mean(name: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> str:
     """'Did you mean a, b or c?' with the nearest known names, or '' where none is near.
 
     >>> did_you_mean("umsl", ["umls", "kinship"])
     "Did you mean 'umls'?"
     """
-    near = [repr(match) for match in difflib.get_close_matches(name, known, n=most, cutoff=0.6)]
+    near = [repr(match) for match in difflib.get_close_matches(name, known, n=most, cutoff=cutoff)]
     if not near:
         return ""
     listed = near[0] if len(near) == 1 else f"{', '.join(near[:-1])} or {near[-1]}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class Graph:
     relations: Ids
     tails: Ids
     num_relations: int
+    about: Mapping[str, Any] = field(default_factory=dict)  # what it was made from, for the file
 
     def __post_init__(self) -> None:
         for array in (self.offsets, self.relations, self.tails):
@@ -67,7 +69,7 @@ class Graph:
     def save(self, path: str | Path) -> None:
         """Write the graph to one file."""
         arrays: dict[str, NDArray[Any]] = {"offsets": self.offsets, "relations": self.relations, "tails": self.tails}
-        save_arrays(Path(path), arrays, {"kind": "graph", "num_relations": self.num_relations})
+        save_arrays(Path(path), arrays, {"kind": "graph", "num_relations": self.num_relations, "about": dict(self.about)})
 
     @classmethod
     def load(cls, path: str | Path) -> Graph:
@@ -75,7 +77,10 @@ class Graph:
         file = ArrayFile(Path(path), kind="graph")
         num_relations = file.metadata.get("num_relations", -1)
         file.require(isinstance(num_relations, int) and num_relations >= 0, "the number of relations is missing")
-        graph = cls(file.take("offsets", np.int64), file.take("relations", np.int32), file.take("tails", np.int32), num_relations)
+        about = file.metadata.get("about", "")
+        file.require(isinstance(about, dict), "it does not say what it was made from")
+        columns = file.take("offsets", np.int64), file.take("relations", np.int32), file.take("tails", np.int32)
+        graph = cls(*columns, num_relations, about)
         file.require(len(graph.relations) == len(graph.tails), "relations and tails do not fit together")
         file.require_offsets("offsets", graph.offsets, len(graph.tails))
         file.require_ids("tails", graph.tails, graph.num_entities)
@@ -102,7 +107,7 @@ def build_graph(facts: Triples, num_entities: int, num_relations: int, settings:
 def _both_directions(facts: Triples, num_entities: int, num_relations: int) -> tuple[Offsets, Ids, Ids]:
     """Edges and inverse edges, sorted by (head, relation, tail)."""
     relation_ids = RelationIds(num_relations)
-    packing = TriplePacking(num_entities, relation_ids.num_directed)
+    packing = TriplePacking(num_entities, relation_ids.num_all)
     keys = np.empty(2 * len(facts), dtype=np.int64)
     keys[: len(facts)] = packing.pack_all(facts)
     keys[len(facts) :] = packing.pack(facts.tails, relation_ids.inverse(facts.relations), facts.heads)

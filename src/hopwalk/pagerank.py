@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ def pagerank(
     *,
     damping: float = 0.85,
     tolerance: float = 1e-8,
-    most_iterations: int = 200,
 ) -> NDArray[np.float64]:
     """The PageRank of every entity [E], summing to 1.
 
@@ -35,7 +35,8 @@ def pagerank(
         shape=(num_entities, num_entities),
     )
     rank = np.full(num_entities, 1 / num_entities)
-    for _ in range(most_iterations):
+    # The error shrinks by the damping factor each round, so this many are always enough.
+    for _ in range(math.ceil(math.log(tolerance / 2) / math.log(damping)) + 1):
         received: NDArray[np.float64] = in_edges @ (rank * share_out)
         received += (1 - damping + damping * rank[is_dangling].sum()) / num_entities
         moved = np.abs(received - rank).sum()

@@ -20,7 +20,7 @@ from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import HopwalkError
 
 Floats = NDArray[np.float64]
-ScoreAllTails = Callable[[Ids, Ids], NDArray[np.float32]]  # heads [Q] and relations [Q] → scores [Q, E], higher is better
+ScoreAllTails = Callable[[Ids, Ids], NDArray[np.float32]]  # heads, relations [Q] → scores [Q, E]; -inf: not reached
 Directions = Literal["tails", "both"]
 MANY_ANSWERS = 1.5  # a relation is to-many if its questions have more answers than this on average (the paper's ξ)
 
@@ -58,9 +58,10 @@ class Metrics:
     hits_at_10: float
     unreached: float
 
-    def to_dict(self) -> dict[str, float]:
-        """For JSON, by the names that others use."""
-        return {name.replace("hits_at_", "hits@"): value for name, value in asdict(self).items()}
+    def to_dict(self) -> dict[str, float | None]:
+        """For JSON, by the names that others use; None for what has no value without questions."""
+        values = {name.replace("hits_at_", "hits@"): value for name, value in asdict(self).items()}
+        return {name: None if value != value else value for name, value in values.items()}
 
 
 def questions_of(dataset: Dataset, split: str, directions: Directions = "tails") -> Triples:
@@ -116,10 +117,11 @@ def rank_answers(
 
 def _compare(
     scores: NDArray[np.float32], batch: Triples, rows: NDArray[np.int64], answers: Ids, known: KnownAnswers
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each answer, how many entities that are not known answers score higher, and how many the same."""
+) -> tuple[Floats, Floats]:
+    """For each answer, how many entities that are not known answers score higher, and how many the same; inf if unreached."""
     own = scores[rows, answers]
-    if not np.isfinite(own).all():
+    is_reached = own != -np.inf
+    if not np.isfinite(own[is_reached]).all():
         raise HopwalkError(
             "a score is not a finite number", remedy="The model has diverged: train it with a smaller learning rate."
         )
@@ -127,11 +129,11 @@ def _compare(
     offsets, left_out = known.answers(batch.heads, batch.relations)
     candidates[np.repeat(np.arange(len(batch)), np.diff(offsets)), left_out] = -np.inf
     candidates[rows, answers] = -np.inf
-    before, level = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
+    before, level = np.full(len(rows), np.inf), np.zeros(len(rows))
     # Questions of one pair share their row of scores: compare row by row, which reads each from the cache.
-    for number, (row, score) in enumerate(zip(rows.tolist(), own, strict=True)):
-        before[number] = np.count_nonzero(candidates[row] > score)
-        level[number] = np.count_nonzero(candidates[row] == score)
+    for number in np.flatnonzero(is_reached).tolist():
+        before[number] = np.count_nonzero(candidates[rows[number]] > own[number])
+        level[number] = np.count_nonzero(candidates[rows[number]] == own[number])
     return before, level
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import download_bar, print_json, print_table, print_text
+from hopwalk.cli.console import download_bar, print_json, print_table, print_text, printable
 from hopwalk.config import Settings
 from hopwalk.errors import HopwalkError
 
@@ -63,7 +64,7 @@ def show(
         (entry.about, f"Source: {entry.source}", f"Cite: {entry.citation}", f"Licence: {entry.licence}") if entry else ()
     ):
         print_text(about)
-    _print_warnings(dataset, data)
+    _print_findings(dataset, data)
 
 
 @app.command()
@@ -155,11 +156,13 @@ def split(
     said = {"split.valid": valid, "split.test": test, "split.seed": seed}
     settings = changed(settings, {name: value for name, value in said.items() if value is not None})
     _refuse_full_folder(out, force=force)
+    if Path(data).resolve().is_relative_to(out.resolve()):
+        raise HopwalkError("the data to divide lies in the folder to write to", path=out, remedy="Choose another folder.")
     dataset = split_dataset(_load(data, settings, None), settings.split)
     paths = write_folder(dataset, out)
     rows = [(name, len(triples)) for name, triples in dataset.splits.items()]
     print_table(["split", "facts"], rows, title=f"{out} ({', '.join(path.name for path in paths)})")
-    _print_warnings(dataset, data)
+    _print_findings(dataset, data)
 
 
 @app.command()
@@ -185,7 +188,7 @@ def prepare(
     dataset = _load(data, settings, mirror)
     graph = prepare_graph(dataset, out, settings)
     print_text(f"{dataset!r}\n{graph!r}\nsaved in {out}")
-    _print_warnings(dataset, data)
+    _print_findings(dataset, data)
 
 
 def _load(data: str, settings: Settings, mirror: Path | None) -> Dataset:
@@ -195,7 +198,9 @@ def _load(data: str, settings: Settings, mirror: Path | None) -> Dataset:
 
 
 def _refuse_full_folder(folder: Path, *, force: bool) -> None:
-    if not force and folder.exists() and (folder.is_file() or any(folder.iterdir())):
+    if folder.is_file():
+        raise HopwalkError("this is a file, not a folder", path=folder, remedy="Choose a folder to write into.")
+    if not force and folder.exists() and any(folder.iterdir()):
         raise HopwalkError("the folder is not empty", path=folder, remedy="Choose another one, or say --force to write into it.")
 
 
@@ -243,9 +248,9 @@ def _finding_row(finding: Finding) -> tuple[str, str, str]:
     return finding.level, finding.code, "\n".join(parts)
 
 
-def _print_warnings(dataset: Dataset, data: str) -> None:
-    warnings = [finding for finding in dataset.findings if finding.level != "note"]
-    for finding in warnings:
-        print_text(f"warning: {finding.message}", to_stderr=True)
-    if warnings:
-        print_text(f"`hopwalk data check {data}` tells more.", to_stderr=True)
+def _print_findings(dataset: Dataset, data: str) -> None:
+    """What the reader changed, left out or guessed: nothing is lost in silence."""
+    for finding in dataset.findings:
+        print_text(printable(f"{finding.level}: {finding.message}"), to_stderr=True)
+    if dataset.findings:
+        print_text(f"`hopwalk data check {shlex.quote(data)}` tells more.", to_stderr=True)

@@ -93,9 +93,6 @@ def run() -> None:
     except OSError as error:
         print_error(HopwalkError(error.strerror or str(error), path=error.filename))
         sys.exit(1)
-    except KeyboardInterrupt:
-        print_text("stopped", to_stderr=True)
-        sys.exit(130)
 
 
 def _toml(value: object) -> str:

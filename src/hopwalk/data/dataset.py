@@ -14,7 +14,7 @@ import polars as pl
 
 from hopwalk.arrays import ArrayFile, save_arrays
 from hopwalk.data.findings import Finding, counted
-from hopwalk.data.inverses import fold_inverse_relations
+from hopwalk.data.inverses import fold_inverse_relations, named_inverses
 from hopwalk.data.reading import LabelledFacts
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Keys, KeySet, TriplePacking, Triples, sorted_unique
@@ -42,6 +42,11 @@ class Dataset:
     test: Triples
     held_back: Triples
     findings: tuple[Finding, ...] = ()
+
+    def __post_init__(self) -> None:
+        for triples in (self.facts, *self.splits.values(), self.held_back):
+            for column in (triples.heads, triples.relations, triples.tails):
+                column.setflags(write=False)
 
     def __repr__(self) -> str:
         return (
@@ -77,11 +82,8 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the labels and all facts: equal for equal data, whatever file it came from."""
-        digest = hashlib.sha256()
-        for label_column in (self.entities, self.relations):
-            for array in label_column.to_arrays("").values():
-                digest.update(np.ascontiguousarray(array).data)
+        """A hash of the labels and all facts: equal for equal data, whatever file it came from. Names do not count."""
+        digest = hashlib.sha256(self.entities.labels_hash() + self.relations.labels_hash())
         for triples in (self.facts, *self.splits.values(), self.held_back):
             digest.update(len(triples).to_bytes(8, "little"))  # so that a fact cannot move from one part to the next unnoticed
             digest.update(self.packing.pack_all(triples).data)
@@ -105,12 +107,13 @@ class Dataset:
         return [f"{entity(head)} {relation(link)} {entity(tail)}" for head, link, tail in triples.array().tolist()]
 
     def save(self, path: str | Path) -> None:
-        """Write everything but the findings to one file."""
+        """Write everything to one file."""
         arrays = self.entities.to_arrays("entities") | self.relations.to_arrays("relations")
         parts = self.splits | {"held_back": self.held_back} | ({"facts": self.facts} if self.has_own_facts else {})
         for name, triples in parts.items():
             arrays |= {f"{name}.{column}": getattr(triples, column) for column in ("heads", "relations", "tails")}
-        save_arrays(Path(path), arrays, {"kind": "dataset", "name": self.name})
+        findings = [finding.to_dict() for finding in self.findings]
+        save_arrays(Path(path), arrays, {"kind": "dataset", "name": self.name, "findings": findings})
 
     @classmethod
     def load(cls, path: str | Path) -> Dataset:
@@ -127,8 +130,12 @@ class Dataset:
 
         train = triples("train")
         facts = triples("facts") if "facts.heads" in file else train
-        name = str(file.metadata.get("name"))
-        return cls(name, entities, relations, facts, train, triples("valid"), triples("test"), triples("held_back"))
+        try:
+            findings = tuple(Finding.from_dict(fields) for fields in file.metadata["findings"])
+        except (TypeError, KeyError):
+            file.require(False, "its findings cannot be read")
+        parts = facts, train, triples("valid"), triples("test"), triples("held_back")
+        return cls(str(file.metadata.get("name")), entities, relations, *parts, findings)
 
 
 def assemble(name: str, labelled: LabelledFacts, *, fold_inverses: bool = True) -> Dataset:
@@ -145,11 +152,13 @@ def assemble(name: str, labelled: LabelledFacts, *, fold_inverses: bool = True) 
         keys[split] = sorted_unique(_pack(frame, entities, relations, packing))
         findings += _duplicates(split, len(frame) - len(keys[split]))
     findings += _separate(keys)
+    findings += _take_out_inverses(keys, packing, relations)
+    findings += _unused_names(names, entities, relations)
     if not len(keys["train"]) or not len(keys.get("facts", keys["train"])):
         raise DataError(f"no facts are left to train on in {name}: all of them are held out")
     train = packing.unpack(keys["train"])
     empty = np.empty(0, dtype=np.int64)
-    dataset = Dataset(
+    return Dataset(
         name,
         Vocabulary.from_sorted(entities, names),
         Vocabulary.from_sorted(relations, names),
@@ -158,8 +167,8 @@ def assemble(name: str, labelled: LabelledFacts, *, fold_inverses: bool = True) 
         valid=packing.unpack(keys.get("valid", empty)),
         test=packing.unpack(keys.get("test", empty)),
         held_back=packing.unpack(keys.get("held_back", empty)),
+        findings=tuple(findings),
     )
-    return replace(dataset, findings=(*findings, *_unseen(dataset), *_self_loops(dataset)))
 
 
 def _name_table(names: Mapping[str, str]) -> pl.DataFrame:
@@ -221,39 +230,33 @@ def _separate(keys: dict[str, Keys]) -> list[Finding]:
     return findings
 
 
-def _unseen(dataset: Dataset) -> list[Finding]:
-    """Held-out questions about entities or relations that the graph does not know."""
-    facts = dataset.facts
-    is_entity_seen = np.zeros(len(dataset.entities), dtype=np.bool_)
-    is_entity_seen[facts.heads] = is_entity_seen[facts.tails] = True
-    is_relation_seen = np.zeros(len(dataset.relations), dtype=np.bool_)
-    is_relation_seen[facts.relations] = True
+def _take_out_inverses(keys: dict[str, Keys], packing: TriplePacking, relations: pl.Series) -> list[Finding]:
+    """Take `(t, r_inv, h)` out of training where `(h, r, t)` is held out, and the other way round, folded or not."""
+    ids = {label: id_ for id_, label in enumerate(relations)}
+    other = np.full(len(relations), -1, dtype=np.int32)
+    for inverse, base in named_inverses({*ids}).items():
+        other[ids[inverse]], other[ids[base]] = ids[base], ids[inverse]
     findings = []
-    for split in ("valid", "test"):
-        questions = dataset.splits[split]
-        unseen = ~(is_entity_seen[questions.heads] & is_entity_seen[questions.tails])
-        if unseen.any():
-            ids = np.unique(np.concatenate([questions.heads, questions.tails]))
-            ids = ids[~is_entity_seen[ids]]
-            entities = counted(len(ids), "entity")
-            message = f"questions of {split} with an entity that no training fact mentions: {unseen.sum():,} ({entities})"
-            examples = tuple(dataset.entities.name(id_) for id_ in ids[:3])
-            remedy = "They count as wrong answers. `hopwalk data split` makes splits without them."
-            findings.append(Finding("warning", "unseen-entities", message, int(unseen.sum()), examples, remedy))
-        unseen = ~is_relation_seen[questions.relations]
-        if unseen.any():
-            ids = np.unique(questions.relations[unseen])
-            message = f"questions of {split} with a relation that no training fact has: {unseen.sum():,}"
-            examples = tuple(dataset.relations.name(id_) for id_ in ids[:3])
-            findings.append(Finding("warning", "unseen-relations", message, int(unseen.sum()), examples))
+    for held_out in ("valid", "test", "held_back"):
+        asked = packing.unpack(keys.get(held_out, np.empty(0, dtype=np.int64)))
+        asked = asked[other[asked.relations] >= 0]
+        if not len(asked):
+            continue
+        turned = KeySet(packing.pack(asked.tails, other[asked.relations], asked.heads))
+        for part in ("train", "facts"):
+            is_turned = turned.contains(keys.get(part, np.empty(0, dtype=np.int64)))
+            count = int(is_turned.sum())
+            if count:
+                keys[part] = keys[part][~is_turned]
+                message = f"facts of {held_out} that stand in {part} the other way round (taken out of {part}): {count:,}"
+                findings.append(Finding("warning", "split-overlap", message, count))
     return findings
 
 
-def _self_loops(dataset: Dataset) -> list[Finding]:
-    is_loop = dataset.facts.heads == dataset.facts.tails
-    count = int(is_loop.sum())
-    if not count:
+def _unused_names(names: pl.DataFrame, entities: pl.Series, relations: pl.Series) -> list[Finding]:
+    used = pl.col("label").is_in(entities.implode()) | pl.col("label").is_in(relations.implode())
+    unused = names.filter(~used).get_column("label")
+    if not len(unused):
         return []
-    examples = tuple(dataset.texts_of(dataset.facts[np.flatnonzero(is_loop)[:3]]))
-    message = f"facts that lead from an entity to itself: {count:,}"
-    return [Finding("note", "self-loops", message, count, examples)]
+    message = f"readable names for labels that do not occur: {len(unused):,} of {len(names):,}"
+    return [Finding("note", "unused-names", message, len(unused), tuple(unused[:3]))]

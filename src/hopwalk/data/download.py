@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +15,6 @@ from urllib.parse import urlsplit
 import pooch
 import requests
 
-from hopwalk.arrays import give_usual_permissions
 from hopwalk.errors import DownloadError
 
 TIMEOUT_SECONDS = 30
@@ -69,14 +69,19 @@ def fetch(file: RemoteFile, *, mirror: Path | None = None, make_progress_bar: Ma
     The file takes its place in the cache only when it is complete and its sum is right, so an interrupted download leaves
     nothing behind, and two processes that fetch at once end with the same good file.
     """
-    pooch.get_logger().setLevel(logging.ERROR)
     target = cached_path(file)
     mirror = mirror or (Path(os.environ["HOPWALK_MIRROR"]) if os.environ.get("HOPWALK_MIRROR") else None)
-    downloader = _copy_from(mirror) if mirror else _http(make_progress_bar and make_progress_bar(target.name))
+    bar = None if mirror or not make_progress_bar else make_progress_bar(target.name)
+    download = _copy_from(mirror) if mirror else pooch.HTTPDownloader(progressbar=bar or False, timeout=TIMEOUT_SECONDS)
+
+    def download_readable(url: str, output_file: str, its_pooch: Any) -> None:
+        download(url, output_file, its_pooch)
+        Path(output_file).chmod(0o644)  # pooch's temporary files are for their owner only
+
     try:
-        known_hash = f"sha256:{file.sha256}"
-        pooch.retrieve(file.url, known_hash, fname=target.name, path=target.parent, downloader=downloader)
-        give_usual_permissions(target)
+        with _quiet(pooch.get_logger()):
+            known_hash = f"sha256:{file.sha256}"
+            pooch.retrieve(file.url, known_hash, fname=target.name, path=target.parent, downloader=download_readable)
         return target
     except requests.RequestException as error:
         reason = f"{file.url} could not be downloaded ({_reason(error)})"
@@ -89,10 +94,19 @@ def fetch(file: RemoteFile, *, mirror: Path | None = None, make_progress_bar: Ma
     except OSError as error:
         remedy = "Check free space and permissions, or choose another folder with HOPWALK_CACHE."
         raise DownloadError(f"the file cannot be kept in {target.parent} ({error})", remedy=remedy) from None
+    finally:
+        if bar:
+            bar.close()  # pooch closes it only after a whole download
 
 
-def _http(progress_bar: ProgressBar | None) -> Any:
-    return pooch.HTTPDownloader(progressbar=progress_bar or False, timeout=TIMEOUT_SECONDS)
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _copy_from(mirror: Path) -> Callable[[str, str, Any], None]:

@@ -19,6 +19,11 @@ class Finding:
     examples: tuple[str, ...] = ()
     remedy: str = ""
 
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Finding:
+        """What `to_dict` gave."""
+        return cls(**{**fields, "examples": tuple(fields["examples"])})
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self) | {"examples": list(self.examples)}

@@ -42,10 +42,14 @@ def _turned(frame: pl.DataFrame, confirmed: Mapping[str, str]) -> pl.DataFrame:
 
 def _confirmed_inverses(frames: Mapping[str, pl.DataFrame]) -> dict[str, str]:
     """The relations that are inverse to another, which they name, by their names and their facts."""
-    labels = {label for frame in frames.values() for label in frame.get_column("relation").unique()}
-    bases = {inverse: base for inverse in labels if (base := _base(inverse, labels))}
-    bases = {inverse: base for inverse, base in bases.items() if base not in bases}
+    bases = named_inverses({label for frame in frames.values() for label in frame.get_column("relation").unique()})
     return _confirmed(frames, bases) if bases else {}
+
+
+def named_inverses(labels: set[str]) -> dict[str, str]:
+    """The relations that by their names are inverse to another: `r_inv` and `_r` to `r`, if there is an `r`."""
+    bases = {inverse: base for inverse in labels if (base := _base(inverse, labels))}
+    return {inverse: base for inverse, base in bases.items() if base not in bases}
 
 
 def _base(label: str, labels: set[str]) -> str | None:
@@ -59,7 +63,8 @@ def _base(label: str, labels: set[str]) -> str | None:
 
 def _confirmed(frames: Mapping[str, pl.DataFrame], bases: dict[str, str]) -> dict[str, str]:
     """Those whose facts, turned round, mostly are facts of their base."""
-    facts = pl.concat(frames.values()).unique()
+    involved = pl.col("relation").is_in([*bases, *bases.values()])
+    facts = pl.concat([frame.filter(involved) for frame in frames.values()]).unique()
     inverse_facts = facts.filter(pl.col("relation").is_in(list(bases)))
     turned = inverse_facts.select(inverse="relation", head="tail", tail="head", relation=pl.col("relation").replace(bases))
     repeated = turned.join(facts, on=["head", "relation", "tail"], how="semi")

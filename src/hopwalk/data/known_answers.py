@@ -15,13 +15,13 @@ from hopwalk.data.triples import Ids, KeySet, TriplePacking, Triples, sorted_uni
 class KnownAnswers:
     """The known answers of every question `(head, relation, ?)` over the given facts, in both directions.
 
-    Relations are those of the data and their inverses (ids of `RelationIds`). Memory: 16 bytes a fact, and
-    24 to 32 more once `contains` is used.
+    Relations are those of the data and their inverses (ids of `RelationIds`); stay and start have no answers.
+    Memory: 16 bytes a fact, and 24 to 32 more once `contains` is used.
     """
 
     def __init__(self, parts: Sequence[Triples], num_entities: int, num_relations: int) -> None:
         relation_ids = RelationIds(num_relations)
-        self._packing = TriplePacking(num_entities, relation_ids.num_directed)
+        self._packing = TriplePacking(num_entities, relation_ids.num_all)
         forward = [self._packing.pack_all(part) for part in parts]
         backward = [self._packing.pack(part.tails, relation_ids.inverse(part.relations), part.heads) for part in parts]
         self._keys = sorted_unique(np.concatenate([*forward, *backward]))

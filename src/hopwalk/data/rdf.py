@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,7 +13,8 @@ from hopwalk.data.source import Source
 from hopwalk.errors import DataError, MissingExtraError
 
 RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
-SUFFIXES = {".nt": "nt", ".ttl": "ttl", ".turtle": "ttl", ".nq": "nq", ".trig": "trig", ".rdf": "rdf"}
+SUFFIXES = {".nt": "nt", ".ttl": "ttl", ".turtle": "ttl", ".n3": "n3", ".nq": "nq", ".trig": "trig", ".jsonld": "jsonld"}
+SUFFIXES |= dict.fromkeys((".rdf", ".owl", ".xml"), "rdf")
 CHUNK = 1_000_000
 
 
@@ -26,9 +28,9 @@ def read_triples(source: Source) -> tuple[pl.DataFrame, dict[str, str], list[Fin
     rows: list[tuple[str, str, str]] = []
     chunks: list[pl.DataFrame] = []
     names: dict[str, tuple[int, str]] = {}
-    key = _Keys()
+    key = _Keys(Path(source.name).stem)
     num_literals = num_nested = 0
-    format_ = pyoxigraph.RdfFormat.from_extension(SUFFIXES.get(source.suffix, "ttl"))
+    format_ = pyoxigraph.RdfFormat.from_extension(_extension(source))
     with source.open() as file:
         parsed = pyoxigraph.parse(file, format=format_)
         try:
@@ -61,21 +63,30 @@ def read_triples(source: Source) -> tuple[pl.DataFrame, dict[str, str], list[Fin
     return triples, {key: name for key, (_, name) in names.items()}, findings
 
 
+def _extension(source: Source) -> str:
+    """The extension by which pyoxigraph knows the format: from the name, else XML or Turtle by how the content begins."""
+    if source.suffix in SUFFIXES:
+        return SUFFIXES[source.suffix]
+    with source.open() as file:
+        return "rdf" if file.read(100).lstrip().startswith((b"<?xml", b"<rdf:RDF")) else "ttl"
+
+
 class _Keys:
     """Labels of nodes: an IRI as it is, a blank node as `_:name`.
 
     The parser gives blank nodes without a name a long random one; here they are numbered as they come, so that the same file
-    always has the same labels.
+    always has the same labels. Written names hold no blank, so ours cannot be one of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, origin: str) -> None:
+        self._origin = origin  # nodes without a name in different files are different
         self._unnamed: dict[str, str] = {}
 
     def __call__(self, node: Any) -> str:
         if type(node).__name__ == "NamedNode":
             return str(node.value)
         if re.fullmatch(r"[0-9a-f]{20,32}", node.value):
-            return self._unnamed.setdefault(node.value, f"_:unnamed{len(self._unnamed) + 1}")
+            return self._unnamed.setdefault(node.value, f"_:unnamed {self._origin} {len(self._unnamed) + 1}")
         return str(node)
 
 

@@ -94,14 +94,13 @@ def _read_folder(folder: Path, settings: ReadSettings) -> LabelledFacts:
         if "train" not in splits:
             raise DataError("there are no facts to train on in this folder", path=folder, remedy="Expected them in train2id.txt.")
         return LabelledFacts(splits, findings=findings)
-    files = {split: _split_file(folder, names, settings) for split, names in SPLIT_NAMES.items()}
+    files = {split: _split_file(folder, names) for split, names in SPLIT_NAMES.items()}
     found = {split: path for split, path in files.items() if path}
     if "train" not in found:
-        raise DataError(
-            "there is no train file in this folder",
-            path=folder,
-            remedy="Expected train, valid (or dev) and test files, e.g. train.tsv; or give a single file of triples.",
-        )
+        others = sorted(entry.name for entry in folder.iterdir() if entry.is_file())[:3]
+        remedy = "Expected train, valid (or dev) and test files, e.g. train.tsv; or give the path of a single file of triples."
+        listed = f" (there is {', '.join(map(shorten, others))})" if others else ""
+        raise DataError(f"there is no train file in this folder{listed}", path=folder, remedy=remedy)
     if settings.format == "minerva" and "facts" not in found:
         raise DataError(
             "there is no graph.txt in this folder", path=folder, remedy="Leave out --format minerva to walk the train file."
@@ -118,7 +117,7 @@ def _read_splits(files: dict[str, Path], settings: ReadSettings) -> LabelledFact
             frame, names, findings = rdf.read_triples(source)
             labelled.names |= names
         elif format_ == "parquet":
-            frame, findings = tables.read_parquet(source, settings), []
+            frame, findings = tables.read_parquet(source, settings)
         else:
             frame, findings = tables.read_triples(source, settings, tail_before_relation=format_ == "triples")
         labelled.splits[split] = frame
@@ -126,16 +125,28 @@ def _read_splits(files: dict[str, Path], settings: ReadSettings) -> LabelledFact
     return labelled
 
 
-def _split_file(folder: Path, names: tuple[str, ...], settings: ReadSettings) -> Path | None:
-    """The one file of a split, whatever its format: train.tsv, train.txt.gz, train.parquet, …"""
+def split_files(folder: Path) -> list[Path]:
+    """All files of a folder that would be read as its splits or its names."""
+    if not folder.is_dir():
+        return []
+    splits = [path for names in SPLIT_NAMES.values() for path in _files_of_split(folder, names)]
+    return splits + [folder / name for name in LABEL_FILES if (folder / name).exists()]
+
+
+def _files_of_split(folder: Path, names: tuple[str, ...]) -> list[Path]:
+    """The files that could be a split, whatever their format: train.tsv, train.txt.gz, train.parquet, …"""
     known = (*TABLE_SUFFIXES, ".parquet", *rdf.SUFFIXES)
-    found = sorted(
+    return sorted(
         entry
         for entry in folder.iterdir()
         if entry.is_file()
         and entry.name.lower().removesuffix(".gz").partition(".")[0] in names
         and Path(entry.name.lower().removesuffix(".gz")).suffix in known
     )
+
+
+def _split_file(folder: Path, names: tuple[str, ...]) -> Path | None:
+    found = _files_of_split(folder, names)
     if len(found) > 1:
         listed = ", ".join(entry.name for entry in found)
         raise DataError(f"more than one file could be the {names[0]} split: {listed}", path=folder, remedy="Keep one of them.")

@@ -8,10 +8,13 @@ which is nearly all; whatever it stumbles over is read again by `rows_of`, which
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import mmap
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
@@ -108,6 +111,8 @@ def _is_plain(source: Source, layout: Layout) -> bool:
             file.readline()
         if layout.skip_lines and file.read(3) == BYTE_ORDER_MARK:
             return False
+    if len(layout.separator.encode()) != 1:
+        return False
     if source.path is None:
         return _has_only_plain_bytes(source.content, layout)
     if not source.path.stat().st_size:
@@ -117,17 +122,17 @@ def _is_plain(source: Source, layout: Layout) -> bool:
 
 
 def _has_only_plain_bytes(content: bytes | mmap.mmap, layout: Layout) -> bool:
-    """Whether the content ends with a line end, every carriage return is part of one, and there are no quotes to heed."""
-    if content[-1:] != b"\n" or (layout.is_quoted and content.find(b'"') >= 0):
+    """Whether every carriage return is part of a line end, and there are no quotes to heed."""
+    if layout.is_quoted and content.find(b'"') >= 0:
         return False
-    return content.find(b"\r") < 0 or content[:].count(b"\r") == content[:].count(b"\r\n")
+    return content.find(b"\r") < 0 or re.search(rb"\r(?!\n|\Z)", content) is None
 
 
 def _read_with_polars(source: Source, layout: Layout) -> pl.DataFrame | None:
     """The wanted columns, or None if polars finds fault with the file or something is missing in it."""
     try:
         table = pl.read_csv(
-            source.data(),
+            _with_last_line_end(source),
             separator=layout.separator,
             quote_char=None,
             has_header=False,
@@ -142,6 +147,17 @@ def _read_with_polars(source: Source, layout: Layout) -> pl.DataFrame | None:
         return None
     wanted = table.select(pl.col(str(number)).alias(str(place)) for place, number in enumerate(layout.wanted))
     return wanted.slice(int(layout.has_header))
+
+
+def _with_last_line_end(source: Source) -> Path | bytes:
+    """What polars is to read. Without a line end at the end it would forgive a separator too many there."""
+    with source.open() as file:
+        file.seek(-1, io.SEEK_END)
+        ends_well = file.read() == b"\n"
+    data = source.data()
+    if ends_well:
+        return data
+    return (data if isinstance(data, bytes) else data.read_bytes()) + b"\n"
 
 
 def _read_row_by_row(source: Source, layout: Layout) -> pl.DataFrame:
@@ -167,10 +183,10 @@ def _read_row_by_row(source: Source, layout: Layout) -> pl.DataFrame:
 def _problem(source: Source, layout: Layout, line: int, row: list[str]) -> DataError:
     text = shorten(repr(layout.separator.join(row)))
     if len(row) != layout.num_columns:
-        problem = f"expected {layout.num_columns} columns as in the first line, found {len(row)}: {text}"
+        problem = f"expected {layout.num_columns} columns, found {len(row)}: {text}"
     else:
         empty = next(place for place in layout.wanted if not row[place])
         problem = f"column {empty + 1} is empty: {text}"
     separator = SEPARATORS.get(layout.separator, repr(layout.separator))
-    remedy = f"Columns are separated by {separator} here; mend the line, or say --separator if that is wrong."
+    remedy = f"Columns are separated by {separator} here. Mend the line, or say with --separator if that is wrong."
     return DataError(problem, path=source.name, line=line, remedy=remedy)

@@ -12,6 +12,12 @@ from typing import BinaryIO
 
 from hopwalk.errors import DataError
 
+FOREIGN = (
+    (b"PK\x03\x04", "a zip archive", "Unpack it and give the file inside."),
+    (b"\xff\xfe", "UTF-16 text", "Save the file as UTF-8."),
+    (b"\xfe\xff", "UTF-16 text", "Save the file as UTF-8."),
+)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -28,12 +34,15 @@ class Source:
             is_stream = not path.is_file() and not path.is_dir()  # e.g. /dev/stdin, which can be read only once
             content = path.read_bytes() if is_stream else b""
             with io.BytesIO(content) if is_stream else path.open("rb") as file:
-                is_gzip = file.read(2) == b"\x1f\x8b"
+                beginning = file.read(4)
         except IsADirectoryError:
             raise DataError("this is a folder, not a file", path=path) from None
         except OSError as error:
             raise DataError(f"the file cannot be opened ({error.strerror})", path=path) from None
-        if not is_gzip:
+        for mark, what, remedy in FOREIGN:
+            if beginning.startswith(mark):
+                raise DataError(f"this is {what}", path=path, remedy=remedy)
+        if not beginning.startswith(b"\x1f\x8b"):
             return cls(str(path), content=content) if is_stream else cls(str(path), path=path)
         try:
             return cls(str(path), content=gzip.decompress(content or path.read_bytes()))

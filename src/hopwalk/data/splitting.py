@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -29,9 +30,10 @@ def split_dataset(dataset: Dataset, settings: SplitSettings | None = None) -> Da
     order = np.random.default_rng(settings.seed).permutation(len(facts))
     is_needed = _first_mentions(facts[order], len(dataset.entities), len(dataset.relations))
     free = order[~is_needed]
-    wanted = [max(int(share * len(facts)), 1) if share else 0 for share in (settings.valid, settings.test)]
+    wanted = [max(round(share * len(facts)), 1) if share else 0 for share in (settings.valid, settings.test)]
     scale = min(1.0, len(free) / max(sum(wanted), 1))
-    num_valid, num_test = (int(scale * count) for count in wanted)
+    num_test = math.ceil(scale * wanted[1])
+    num_valid = min(wanted[0], len(free) - num_test)
     part = np.zeros(len(facts), dtype=np.int8)
     part[free[:num_valid]] = 1
     part[free[num_valid : num_valid + num_test]] = 2

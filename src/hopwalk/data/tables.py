@@ -16,9 +16,9 @@ from hopwalk.errors import DataError
 
 ROLES = ("head", "relation", "tail")
 HEADER_NAMES = {  # whole words only: single letters and e1, e2 are what people call entities in small examples
-    "head": {"head", "subject", "source", "from", "lhs", "head_entity", "head_id"},
-    "relation": {"relation", "predicate", "property", "edge", "relation_id", "relationship"},
-    "tail": {"tail", "object", "target", "to", "rhs", "tail_entity", "tail_id"},
+    "head": {"head", "subject", "source", "from", "src", "lhs", "head_entity", "head_id"},
+    "relation": {"relation", "predicate", "property", "edge", "type", "rel", "relation_id", "relationship"},
+    "tail": {"tail", "object", "target", "to", "dst", "rhs", "tail_entity", "tail_id"},
 }
 SEPARATOR_NAMES = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "bar": "|"}
 EXPECTED = "Expected a line per fact: head, relation, tail."
@@ -42,19 +42,33 @@ def read_triples(source: Source, settings: ReadSettings, *, tail_before_relation
     triples.columns = list(ROLES)
     if triples.is_empty():
         raise DataError("the file holds no facts", path=source.name, remedy=EXPECTED)
-    if not has_header or settings.header == "yes":
+    if not has_header:
+        return triples, _doubtful_first_line(source, triples) if settings.header == "auto" else []
+    if settings.header == "yes":
         return triples, []
     note = f"{source.name}: the first line is read as a header ({shorten(layout.separator.join(first_row))})"
     return triples, [Finding("note", "header", note, count=1, remedy="Say --no-header if it is a fact.")]
 
 
+def _doubtful_first_line(source: Source, triples: pl.DataFrame) -> list[Finding]:
+    """A warning if nothing in the first line occurs again: it may be a header we do not know."""
+    head, relation, tail = triples.row(0)
+    ends = (triples.get_column("head"), triples.get_column("tail"))
+    occurrences = [sum(int((column == label).sum()) for column in ends) for label in (head, tail)]
+    if len(triples) < 3 or max(occurrences) > 1 or (triples.get_column("relation") == relation).sum() > 1:
+        return []
+    line = shorten(" ".join(triples.row(0)))
+    message = f"{source.name}: the first line may be a header, as nothing of it occurs again ({line})"
+    return [Finding("warning", "doubtful-first-line", message, 1, remedy="Say --header if it is one, or --no-header if not.")]
+
+
 def find_layout(source: Source, settings: ReadSettings) -> tuple[tuple[int, list[str]], Layout]:
     """The line and the fields of the first row of a text file, and how its lines divide."""
     said = SEPARATOR_NAMES.get(settings.separator, settings.separator)
-    if said and (len(said) != 1 or not said.isascii() or said in '"\n\r'):
-        problem = f"{shorten(said)!r} cannot separate columns"
-        raise DataError(problem, path=source.name, remedy="Give one ASCII character.")
     is_quoted = settings.quote == "yes" or (settings.quote == "auto" and source.suffix == ".csv")
+    if any(char in said for char in '"\n\r') or (is_quoted and len(said) > 1):
+        problem = f"{shorten(said)!r} cannot separate columns"
+        raise DataError(problem, path=source.name, remedy="Give one character, or say --quote no and give any text.")
     layout = Layout(said or _guess_separator(source, is_quoted), is_quoted)
     first = next(rows_of(source, layout), None)
     if first is None:
@@ -62,8 +76,8 @@ def find_layout(source: Source, settings: ReadSettings) -> tuple[tuple[int, list
     return first, replace(layout, num_columns=len(first[1]))
 
 
-def read_parquet(source: Source, settings: ReadSettings) -> pl.DataFrame:
-    """The columns `head`, `relation`, `tail` of a Parquet file as strings."""
+def read_parquet(source: Source, settings: ReadSettings) -> tuple[pl.DataFrame, list[Finding]]:
+    """The columns `head`, `relation`, `tail` of a Parquet file as strings, and what there is to say about it."""
     try:
         names = list(pl.read_parquet_schema(source.path or io.BytesIO(source.content)))
         places = _places(source, settings, names, len(names))
@@ -86,7 +100,10 @@ def read_parquet(source: Source, settings: ReadSettings) -> pl.DataFrame:
         if len(empty):
             rows = counted(len(empty), "such row")
             raise DataError(f"row {empty[0] + 1} has no {role} ({rows})", path=source.name)
-    return triples
+    if places is not None:
+        return triples, []
+    message = f"{source.name}: the columns {', '.join(columns)} are taken for head, relation and tail"
+    return triples, [Finding("warning", "guessed-columns", message, 1, remedy="Say --columns if that is wrong.")]
 
 
 def roles_in_header(names: list[str]) -> tuple[int, ...] | None:
@@ -118,7 +135,7 @@ def _place(source: Source, name: str, header: list[str] | None, num_columns: int
 
 def _names_columns(columns: str, first_row: list[str]) -> bool:
     wanted = [name.strip() for name in columns.split(",")]
-    return bool(columns) and all(name in first_row for name in wanted) and not all(name.isdecimal() for name in wanted)
+    return any(name in first_row and not name.isdecimal() for name in wanted if name)
 
 
 def _guess_separator(source: Source, is_quoted: bool) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from hopwalk.errors import UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+OUTER_BLANKS = np.frombuffer(b" \t\n\r\v\f", dtype=np.uint8)
 
 
 class TextColumn:
@@ -51,6 +55,12 @@ class TextColumn:
     def __getitem__(self, row: int) -> str:
         return self.encoded(row).decode()
 
+    def rows_with_outer_blanks(self) -> NDArray[np.int64]:
+        """The rows that begin or end with a blank, a tab or a line break."""
+        filled = np.flatnonzero(np.diff(self.offsets))
+        outer = self.utf8[self.offsets[filled]], self.utf8[self.offsets[filled + 1] - 1]
+        return filled[np.isin(outer[0], OUTER_BLANKS) | np.isin(outer[1], OUTER_BLANKS)]
+
 
 def _is_utf8(content: NDArray[np.uint8]) -> bool:
     try:
@@ -60,7 +70,7 @@ def _is_utf8(content: NDArray[np.uint8]) -> bool:
     return True
 
 
-class Vocabulary(Sequence[str]):
+class Vocabulary:
     """The labels of the entities, or of the relations, in ascending order: a label's place is its id.
 
     Some data sets name their entities twice: by a key that stands in the triples (`/m/02mjmr`, `Q42`) and by a name for people.
@@ -100,13 +110,8 @@ class Vocabulary(Sequence[str]):
     def __len__(self) -> int:
         return len(self._labels)
 
-    def __getitem__(self, row: Any) -> Any:  # an id gives a label, a slice a list of labels
-        if isinstance(row, slice):
-            return [self._labels[index] for index in range(*row.indices(len(self)))]
-        index = int(row)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"id {index} is not among the {len(self)} ids")
-        return self._labels[index % len(self)]
+    def __getitem__(self, id_: int) -> str:
+        return self._labels[self._checked(id_)]
 
     def __iter__(self) -> Iterator[str]:
         return (self._labels[row] for row in range(len(self)))
@@ -121,18 +126,34 @@ class Vocabulary(Sequence[str]):
         """The id of a label; `UnknownNameError` with the nearest labels if there is none."""
         found = self._find(label)
         if found is None:
-            nearest = did_you_mean(label, self) if len(self) <= 100_000 else ""
-            raise UnknownNameError(f"{label!r} is not among the {len(self):,} labels", remedy=nearest)
+            raise UnknownNameError(
+                f"{label!r} is not among the {len(self):,} labels", remedy=did_you_mean(label, self._near(label))
+            )
         return found
 
     def name(self, id_: int) -> str:
         """The readable name of an id, or its label where it has none."""
+        id_ = self._checked(id_)
         return (self._names and self._names[id_]) or self._labels[id_]
+
+    def count_outer_blanks(self) -> int:
+        """How many labels begin or end with a blank, a tab or a line break."""
+        return len(self._labels.rows_with_outer_blanks())
+
+    def with_outer_blanks(self, most: int) -> list[str]:
+        """The first labels that begin or end with a blank, a tab or a line break."""
+        return [self._labels[row] for row in self._labels.rows_with_outer_blanks()[:most].tolist()]
 
     @property
     def has_names(self) -> bool:
         """Whether any readable names came with the labels."""
         return self._names is not None
+
+    def labels_hash(self) -> bytes:
+        """A SHA-256 of the labels; names do not count."""
+        digest = hashlib.sha256(np.ascontiguousarray(self._labels.offsets).data)
+        digest.update(np.ascontiguousarray(self._labels.utf8).data)
+        return digest.digest()
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """The arrays to save, their names beginning with `prefix`."""
@@ -148,6 +169,18 @@ class Vocabulary(Sequence[str]):
         names = TextColumn.from_file(file, f"{prefix}.names") if f"{prefix}.names.utf8" in file else None
         file.require(names is None or len(names) == len(labels), f"{prefix} have more or fewer names than labels")
         return cls(labels, names)
+
+    def _checked(self, id_: int) -> int:
+        if not 0 <= id_ < len(self):
+            raise IndexError(f"id {id_} is not among the {len(self)} ids")
+        return int(id_)
+
+    def _near(self, label: str) -> Iterable[str]:
+        """Labels among which to look for a near miss: all, or in a large vocabulary those that begin alike."""
+        if len(self) <= 5_000:
+            return self
+        place = bisect.bisect_left(range(len(self)), label.encode(errors="surrogatepass"), key=self._labels.encoded)
+        return [self._labels[row] for row in range(max(place - 500, 0), min(place + 500, len(self)))]
 
     def _find(self, label: str) -> int | None:
         wanted = label.encode(errors="surrogatepass")

@@ -8,9 +8,11 @@ import polars as pl
 
 from hopwalk.arrays import atomic_path
 from hopwalk.data.dataset import Dataset
+from hopwalk.data.reading import split_files
 from hopwalk.data.tables import roles_in_header
 from hopwalk.data.triples import Triples
 from hopwalk.data.vocabulary import Vocabulary
+from hopwalk.errors import DataError
 
 NEEDS_QUOTES = r"[\t\r\n]|^\x{FEFF}"
 
@@ -18,8 +20,8 @@ NEEDS_QUOTES = r"[\t\r\n]|^\x{FEFF}"
 def write_folder(dataset: Dataset, folder: str | Path) -> list[Path]:
     """Write train, valid, test (those with facts) and the readable names; the paths written.
 
-    What an earlier call wrote there and this one does not is removed, so that no old split stays beside the new ones. Files are
-    `.tsv`, or `.csv` with quotes where a label or name holds a tab or a line break.
+    A folder that has other files that would be read beside them is refused. Files are `.tsv`, or `.csv` with quotes where a label
+    or name holds a tab or a line break.
     """
     folder = Path(folder)
     entities, relations = (_labels(vocabulary) for vocabulary in (dataset.entities, dataset.relations))
@@ -32,18 +34,16 @@ def write_folder(dataset: Dataset, folder: str | Path) -> list[Path]:
         parts["graph"] = dataset.facts
     if len(dataset.held_back):
         parts["held_back"] = dataset.held_back
-    paths = []
-    for name, triples in parts.items():
-        paths.append(folder / f"{name}.{suffix}")
-        _write(paths[-1], _frame(triples, entities, relations), quoted)
+    paths = {folder / f"{name}.{suffix}": _frame(triples, entities, relations) for name, triples in parts.items()}
     if not names.is_empty():
-        paths.append(folder / f"labels.{suffix}")
-        _write(paths[-1], names, quoted)
-    for name in ("train", "valid", "test", "graph", "held_back", "labels"):
-        for path in (folder / f"{name}.tsv", folder / f"{name}.csv"):
-            if path not in paths:
-                path.unlink(missing_ok=True)
-    return paths
+        paths[folder / f"labels.{suffix}"] = names
+    beside = [path.name for path in split_files(folder) if path not in paths]
+    if beside:
+        remedy = "Remove it, or choose another folder."
+        raise DataError(f"the folder holds {beside[0]}, which would be read beside the new files", path=folder, remedy=remedy)
+    for path, frame in paths.items():
+        _write(path, frame, quoted)
+    return list(paths)
 
 
 def _frame(triples: Triples, entities: pl.Series, relations: pl.Series) -> pl.DataFrame:
