@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from hopwalk.arrays import ArrayFile
 from hopwalk.config import ReadSettings, Settings, load_settings
 from hopwalk.data import catalog
 from hopwalk.data.dataset import Dataset, assemble
@@ -95,16 +96,16 @@ def prepare(dataset: Dataset, folder: str | Path, settings: Settings | None = No
         raise DataError(
             f"the folder holds {beside[0].name}: text and prepared files in one folder would be mixed up", path=folder
         )
-    about = {"fingerprint": dataset.fingerprint, **settings.graph.model_dump()}
-    graph = replace(graph_of(dataset, settings), about=about)
-    dataset.save(Path(folder) / PREPARED_DATASET)
+    graph = graph_of(dataset, settings)
+    about = {"dataset_checksum": dataset.save(Path(folder) / PREPARED_DATASET), **settings.graph.model_dump()}
+    graph = replace(graph, about=about)
     graph.save(Path(folder) / PREPARED_GRAPH)
     return graph
 
 
 def open_prepared(folder: str | Path) -> tuple[Dataset, Graph]:
     """The data set and the graph that `prepare` saved."""
-    dataset, graph = Dataset.load(Path(folder) / PREPARED_DATASET), Graph.load(Path(folder) / PREPARED_GRAPH)
-    if graph.about.get("fingerprint") != dataset.fingerprint:
+    file, graph = ArrayFile(Path(folder) / PREPARED_DATASET, kind="dataset"), Graph.load(Path(folder) / PREPARED_GRAPH)
+    if graph.about.get("dataset_checksum") != file.checksum:
         raise SavedFileError("the data set and the graph of this folder do not belong together", path=folder)
-    return dataset, graph
+    return Dataset.from_file(file), graph

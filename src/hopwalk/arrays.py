@@ -35,14 +35,16 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
-    """Write the arrays and a JSON-able `metadata` to one file, whole or not at all."""
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> int:
+    """Write the arrays and a JSON-able `metadata` to one file, whole or not at all; the checksum of the arrays."""
     from safetensors.numpy import save_file
 
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    described = json.dumps({**metadata, "checksum": _checksum(contiguous)}, sort_keys=True)
+    checksum = _checksum(contiguous)
+    described = json.dumps({**metadata, "checksum": checksum}, sort_keys=True)
     with atomic_path(path) as temporary:
         save_file(contiguous, temporary, metadata={"hopwalk": described})
+    return checksum
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> int:
@@ -73,7 +75,8 @@ class ArrayFile:
         if not isinstance(metadata, dict) or metadata.get("kind") != kind:
             raise SavedFileError(f"this file does not hold a hopwalk {kind}", path=path, remedy=DAMAGED)
         self.metadata: dict[str, Any] = metadata
-        self.require(metadata.get("checksum") == _checksum(self._arrays), "its content does not fit its checksum")
+        self.checksum = _checksum(self._arrays)
+        self.require(metadata.get("checksum") == self.checksum, "its content does not fit its checksum")
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays

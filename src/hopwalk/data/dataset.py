@@ -106,19 +106,23 @@ class Dataset:
         entity, relation = self.entities.name, self.relations.name
         return [f"{entity(head)} {relation(link)} {entity(tail)}" for head, link, tail in triples.array().tolist()]
 
-    def save(self, path: str | Path) -> None:
-        """Write everything to one file."""
+    def save(self, path: str | Path) -> int:
+        """Write everything to one file; its checksum."""
         arrays = self.entities.to_arrays("entities") | self.relations.to_arrays("relations")
         parts = self.splits | {"held_back": self.held_back} | ({"facts": self.facts} if self.has_own_facts else {})
         for name, triples in parts.items():
             arrays |= {f"{name}.{column}": getattr(triples, column) for column in ("heads", "relations", "tails")}
         findings = [finding.to_dict() for finding in self.findings]
-        save_arrays(Path(path), arrays, {"kind": "dataset", "name": self.name, "findings": findings})
+        return save_arrays(Path(path), arrays, {"kind": "dataset", "name": self.name, "findings": findings})
 
     @classmethod
     def load(cls, path: str | Path) -> Dataset:
         """What `save` wrote, memory-mapped."""
-        file = ArrayFile(Path(path), kind="dataset")
+        return cls.from_file(ArrayFile(Path(path), kind="dataset"))
+
+    @classmethod
+    def from_file(cls, file: ArrayFile) -> Dataset:
+        """What `save` wrote, from a file that is open already."""
         entities, relations = (Vocabulary.from_file(file, name) for name in ("entities", "relations"))
 
         def triples(name: str) -> Triples:
