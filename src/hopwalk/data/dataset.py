@@ -258,6 +258,8 @@ def _take_out_inverses(keys: dict[str, Keys], packing: TriplePacking, relations:
 
 
 def _unused_names(names: pl.DataFrame, entities: pl.Series, relations: pl.Series) -> list[Finding]:
+    if names.is_empty():
+        return []
     used = pl.col("label").is_in(entities.implode()) | pl.col("label").is_in(relations.implode())
     unused = names.filter(~used).get_column("label")
     if not len(unused):
