@@ -33,8 +33,8 @@ format: $(VENV)/.installed-dev  ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-benchmark: $(VENV)/.installed-dev  ## Measure reading and indexing against polars' plain read (minutes, 12 GB)
-	$(BIN)/python -m benchmarks.ingest
+benchmark: $(VENV)/.installed-dev  ## Measure reading and indexing against polars' plain read (minutes, 3 GB)
+	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m benchmarks.ingest
 
 clean:  ## Remove the environment and everything built
 	rm -rf $(VENV) docs/_build runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
