@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from hopwalk.api import check, graph_of, load_dataset, open_prepared, prepare, settings_for, split_dataset
+    from hopwalk.api import (
+        check,
+        evaluate,
+        graph_of,
+        load_dataset,
+        load_scorer,
+        open_prepared,
+        prepare,
+        settings_for,
+        split_dataset,
+        train_scorer,
+    )
     from hopwalk.config import Settings, load_settings
     from hopwalk.data.dataset import Dataset
     from hopwalk.data.known_answers import KnownAnswers
@@ -25,12 +36,15 @@ if TYPE_CHECKING:
 # What `import hopwalk` offers, and where each is loaded from when it is first used: importing stays light.
 _PUBLIC = {
     "check": "api",
+    "evaluate": "api",
     "graph_of": "api",
     "load_dataset": "api",
+    "load_scorer": "api",
     "open_prepared": "api",
     "prepare": "api",
     "settings_for": "api",
     "split_dataset": "api",
+    "train_scorer": "api",
     "Settings": "config",
     "load_settings": "config",
     "Dataset": "data.dataset",

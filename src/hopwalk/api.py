@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hopwalk.arrays import ArrayFile
 from hopwalk.config import ReadSettings, Settings, load_settings
@@ -16,8 +17,25 @@ from hopwalk.data.splitting import split_dataset
 from hopwalk.doctor import Report, examine
 from hopwalk.errors import DataError, SavedFileError, SettingsError, UnknownNameError, did_you_mean
 from hopwalk.graph import Graph, build_graph
+from hopwalk.run import Run
 
-__all__ = ["check", "graph_of", "load_dataset", "open_prepared", "prepare", "settings_for", "split_dataset"]
+if TYPE_CHECKING:
+    from hopwalk.evaluation import Evaluation
+    from hopwalk.scorers.base import Scorer
+    from hopwalk.scorers.training import Watcher
+
+__all__ = [
+    "check",
+    "evaluate",
+    "graph_of",
+    "load_dataset",
+    "load_scorer",
+    "open_prepared",
+    "prepare",
+    "settings_for",
+    "split_dataset",
+    "train_scorer",
+]
 
 PREPARED_DATASET = "dataset.safetensors"
 PREPARED_GRAPH = "graph.safetensors"
@@ -109,3 +127,38 @@ def open_prepared(folder: str | Path) -> tuple[Dataset, Graph]:
     if graph.about.get("dataset_checksum") != file.checksum:
         raise SavedFileError("the data set and the graph of this folder do not belong together", path=folder)
     return Dataset.from_file(file), graph
+
+
+def train_scorer(
+    dataset: Dataset,
+    settings: Settings | None = None,
+    *,
+    out: str | Path,
+    resume: bool = False,
+    watcher: Watcher | None = None,
+) -> Run:
+    """Train the scorer that the settings describe into a new run folder; Ctrl-C ends it early and leaves a usable run.
+
+    With `resume`, go on with the run that is in the folder; if there is none, begin it; if it is finished, do nothing.
+    """
+    from hopwalk.scorers.runs import train_into
+
+    return train_into(Path(out), dataset, settings or Settings(), resume=resume, watcher=watcher)
+
+
+def load_scorer(run: str | Path) -> Scorer:
+    """The scorer of a run folder, ready to score."""
+    from hopwalk.scorers.runs import load_scorer as load
+
+    return load(run)
+
+
+def evaluate(run: str | Path, split: str = "test", *, complete_filter: bool = False) -> Evaluation:
+    """Rank the answers of a split with a run's scorer, and write `evaluation-SPLIT.json` into the run folder."""
+    from hopwalk.evaluation import evaluate_split
+
+    scorer, folder = load_scorer(run), Run.open(run)
+    evaluation = evaluate_split(scorer.numpy_scores, folder.dataset, split, complete_filter=complete_filter)
+    suffix = "-complete" if complete_filter and split == "valid" else ""
+    folder.write_json(f"evaluation-{split}{suffix}.json", evaluation.to_dict())
+    return evaluation

@@ -81,6 +81,16 @@ class ArrayFile:
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the arrays."""
+        return sorted(self._arrays)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """A copy of the array of that name, of whatever type and shape it has."""
+        self.require(name in self, f"{name} is missing")
+        return self._arrays[name].copy()
+
     def take(self, name: str, dtype: type[Scalar]) -> NDArray[Scalar]:
         """The one-dimensional array of that name and type."""
         self.require(name in self, f"{name} is missing")

@@ -5,18 +5,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hopwalk.errors import SettingsError, did_you_mean
 
 Format = Literal["auto", "table", "triples", "openke", "minerva", "parquet", "rdf"]
+Recipe = Literal["paper", "modern"]
+RECIPES: tuple[str, ...] = get_args(Recipe)
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -59,6 +62,32 @@ class WalkSettings(Group):
     hops: Annotated[int, Field(ge=1, le=8)] = 3
 
 
+class ScorerSettings(Group):
+    """The one-hop model f(head, relation, tail) and how it is trained."""
+
+    model: str = "complex"
+    recipe: Recipe = "modern"
+    dimension: Annotated[int, Field(ge=1)] = 200
+    initial_scale: Annotated[float, Field(ge=0)] = 0.001
+    loss: Literal["softmax", "binary"] = "softmax"
+    label_smoothing: Share = 0.1
+    n3: Annotated[float, Field(ge=0)] = 0.05
+    optimizer: Literal["adagrad", "adam"] = "adagrad"
+    learning_rate: Annotated[float, Field(gt=0)] = 0.1
+    batch_size: Annotated[int, Field(ge=1)] = 512
+    candidates: Annotated[int, Field(ge=0)] = 0
+    input_dropout: Share = 0.0
+    feature_dropout: Share = 0.2
+    hidden_dropout: Share = 0.3
+    picture_height: Annotated[int, Field(ge=1)] = 10
+    num_filters: Annotated[int, Field(ge=1)] = 32
+    kernel_size: Annotated[int, Field(ge=1)] = 3
+    epochs: Annotated[int, Field(ge=1)] = 100
+    evaluate_every: Annotated[int, Field(ge=1)] = 1
+    patience: Annotated[int, Field(ge=1)] = 10
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
 class Settings(Group):
     """Everything that can be set, in groups.
 
@@ -70,6 +99,7 @@ class Settings(Group):
     split: SplitSettings = SplitSettings()
     graph: GraphSettings = GraphSettings()
     walk: WalkSettings = WalkSettings()
+    scorer: ScorerSettings = ScorerSettings()
 
 
 def preset_names() -> list[str]:
@@ -98,14 +128,45 @@ def load_settings(
     *,
     overrides: Iterable[str] = (),
 ) -> Settings:
-    """Settings of a preset (a name, or a path to a TOML file) with `group.name=value` overrides on top."""
-    values = _read_preset(preset)
+    """Settings of a preset (a name, or a path to a TOML file) with `group.name=value` overrides on top.
+
+    What neither says of the scorer comes from its recipe: `scorer.recipe` and `scorer.model` choose it, and the preset's name, if
+    it is that of a data set, chooses what the recipe has for that set.
+    """
+    values = {} if preset == "default" else _read_preset(preset)  # default.toml repeats the defaults of the classes
     for override in overrides:
         name, sign, text = override.partition("=")
         if not sign:
             raise SettingsError(f"{override!r} is not of the form name=value", remedy="For example: graph.fan_out=200")
         _set_dotted(values, name.strip(), _parse_value(text.strip()))
+    scorer = values.setdefault("scorer", {})
+    if isinstance(scorer, dict):
+        values["scorer"] = _recipe_values(scorer, str(preset)) | scorer
     return validated(values)
+
+
+def _recipe_values(scorer: Mapping[str, Any], data: str) -> dict[str, Any]:
+    """What the scorer's recipe says: for all models, then for this one, then for this one on this data set."""
+    defaults = ScorerSettings()
+    recipe, model = scorer.get("recipe", defaults.recipe), scorer.get("model", defaults.model)
+    file = resources.files("hopwalk").joinpath("presets", "recipes", f"{recipe}.toml")
+    if recipe not in RECIPES or not isinstance(model, str):
+        return {}  # for `validated` to complain about
+    said = tomllib.loads(file.read_text(encoding="utf-8"))
+    of_model = said.get(fold_name(model), {})
+    of_data = {name: values for name, values in of_model.items() if isinstance(values, dict)}
+    plain = {name: value for name, value in of_model.items() if name not in of_data}
+    return said["all"] | plain | of_data.get(data, {})
+
+
+def settings_toml(settings: Settings) -> str:
+    """The settings as TOML that can be saved, changed and used as a preset."""
+    # For text, numbers and booleans JSON and TOML agree.
+    groups = (
+        "\n".join([f"[{group}]", *(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())])
+        for group, values in settings.model_dump().items()
+    )
+    return "\n\n".join(groups) + "\n"
 
 
 def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:

@@ -66,6 +66,10 @@ class MissingExtraError(HopwalkError):
         )
 
 
+class RunError(HopwalkError):
+    """A run folder is missing, damaged, or of other data."""
+
+
 class SavedFileError(HopwalkError):
     """A file hopwalk wrote is damaged, or is not one of its files."""
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hopwalk.cli import data
+from hopwalk.cli import data, train
 from hopwalk.cli.console import print_error, print_text
 from hopwalk.cli.options import Overrides
 from hopwalk.errors import HopwalkError
@@ -22,6 +22,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data")
+app.command()(train.train)
+app.command()(train.evaluate)
 
 
 def _show_version(is_asked: bool) -> None:
@@ -63,15 +65,13 @@ def settings(
 
     - `hopwalk settings nell-995 --set walk.hops=2`
     """
-    from hopwalk.config import load_settings, preset_names, preset_text
+    from hopwalk.config import load_settings, preset_names, preset_text, settings_toml
 
     if preset == "default" and not overrides:
         print_text(preset_text("default").rstrip())
         print_text(f"\n# Presets: {', '.join(preset_names())}")
         return
-    for group, values in load_settings(preset, overrides=overrides or ()).model_dump().items():
-        lines = "\n".join(f"{name} = {_toml(value)}" for name, value in values.items())
-        print_text(f"[{group}]\n{lines}\n")
+    print_text(settings_toml(load_settings(preset, overrides=overrides or ())))
 
 
 def run() -> None:
@@ -94,8 +94,3 @@ def run() -> None:
         print_error(HopwalkError(error.strerror or str(error), path=error.filename))
         sys.exit(1)
 
-
-def _toml(value: object) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False)  # for text, numbers and booleans JSON and TOML agree

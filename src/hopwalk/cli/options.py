@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,10 +57,31 @@ _READING: dict[str, Any] = {
 }
 
 
+# Short forms of `--set`: the option, and the setting it stands for.
+Scorer = Annotated[
+    str | None,
+    typer.Option(help="distmult, complex, conve, or pykeen:MODEL; complex if not said.", show_default=False),
+]
+Recipe = Annotated[str | None, typer.Option(help="How to train: modern or paper; modern if not said.", show_default=False)]
+Epochs = Annotated[int | None, typer.Option(help="How often to go through all questions, at most.", show_default=False)]
+Seed = Annotated[int | None, typer.Option(help="The same seed gives the same result.", show_default=False)]
+_SCORER: dict[str, Any] = {"scorer": Scorer, "recipe": Recipe, "epochs": Epochs, "seed": Seed}
+_SETTINGS = {"scorer": "scorer.model", "recipe": "scorer.recipe", "epochs": "scorer.epochs", "seed": "scorer.seed"}
+
+
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command on `data` the options that make up its `settings`: how to read, `--preset` and `--set`."""
+    return _with_options(command, {})
+
+
+def takes_scorer_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command on `data` the options of `takes_settings` and those of a scorer."""
+    return _with_options(command, _SCORER)
+
+
+def _with_options(command: Callable[..., None], more: dict[str, Any]) -> Callable[..., None]:
     own = list(inspect.signature(command, eval_str=True).parameters.values())
-    added = {"preset": Preset, "overrides": Overrides, **_READING}
+    added = {**more, "preset": Preset, "overrides": Overrides, **_READING}
     parameters = [parameter for parameter in own if parameter.name != "settings"]
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
@@ -71,7 +93,10 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         from hopwalk.config import changed
 
         reading = {name: given.pop(name) for name in _READING}
-        settings = settings_for(given["data"], preset=given.pop("preset"), overrides=given.pop("overrides") or ())
+        said = {_SETTINGS[name]: given.pop(name) for name in more}
+        overrides = [f"{name}={json.dumps(value)}" for name, value in said.items() if value is not None]
+        overrides += given.pop("overrides") or ()
+        settings = settings_for(given["data"], preset=given.pop("preset"), overrides=overrides)
         command(**given, settings=changed(settings, _said(reading)))
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__

@@ -1,0 +1,187 @@
+"""What every scorer can do, and what those have in common whose score is a product with the tail's row of a table."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hopwalk.data.relation_ids import RelationIds
+from hopwalk.scorers.losses import binary_loss, softmax_loss
+from hopwalk.scorers.questions import Batch, Candidates, sample_candidates
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hopwalk.config import ScorerSettings
+    from hopwalk.data.triples import Ids
+    from hopwalk.scorers.optimizers import Optimizer
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How scores become probabilities: `sigmoid(slope · x + offset)`.
+
+    `x` is the score itself, or with `is_relative` the logarithm of its softmax over all tails. A model trained with binary
+    cross-entropy has the first with slope 1 and offset 0.
+    """
+
+    slope: float = 1.0
+    offset: float = 0.0
+    is_relative: bool = False
+
+
+class Scorer(nn.Module, ABC):
+    """f(head, relation, tail). Relations are those of the data and their inverses, so `(tail, relation⁻¹, ?)` asks for heads.
+
+    All ids are int64 tensors of one dimension. Q questions, E entities, N triples.
+    """
+
+    def __init__(self, num_entities: int, num_relations: int) -> None:
+        super().__init__()
+        self.num_entities = num_entities
+        self.relation_ids = RelationIds(num_relations)
+        self.calibration = Calibration()
+
+    @abstractmethod
+    def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The score of every entity as the tail of every question [Q, E]."""
+
+    @abstractmethod
+    def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """The score of every triple [N]."""
+
+    def probability_of_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The probability that each entity is an answer, for every question [Q, E]."""
+        scores = self.score_all_tails(heads, relations)
+        if self.calibration.is_relative:
+            scores = torch.log_softmax(scores, dim=1)
+        return torch.sigmoid(scores.mul_(self.calibration.slope).add_(self.calibration.offset))
+
+    def probability_of_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """The probability that each triple is true [N]."""
+        if self.calibration.is_relative:  # needs the scores of all tails anyhow
+            return self.probability_of_all_tails(heads, relations).gather(1, tails[:, None]).squeeze(1)
+        scores = self.score_triples(heads, relations, tails)
+        return torch.sigmoid(scores * self.calibration.slope + self.calibration.offset)
+
+    @torch.inference_mode()
+    def numpy_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
+        """`score_all_tails` for `ranking.rank_answers`, without gradients."""
+        return self.score_all_tails(_to_tensor(heads), _to_tensor(relations)).contiguous().numpy()
+
+
+class TrainableScorer(Scorer):
+    """A scorer that `training.py` can train."""
+
+    @abstractmethod
+    def learn(self, batch: Batch, optimizer: Optimizer, generator: torch.Generator) -> float:
+        """Learn from a batch of questions; the loss before it, without penalties."""
+
+
+class ProductScorer(TrainableScorer):
+    """A scorer of the form `score = query_vector(head, relation) · entities[tail] + tail_bias[tail]`.
+
+    Then the scores of all tails for many questions are one matrix product. What differs between models is the query vector, and
+    how many numbers it takes to hold an embedding of a given dimension.
+    """
+
+    numbers_per_dimension: ClassVar[int] = 1
+
+    def __init__(self, num_entities: int, num_relations: int, settings: ScorerSettings, generator: torch.Generator) -> None:
+        super().__init__(num_entities, num_relations)
+        self.settings = settings
+        width = self.numbers_per_dimension * settings.dimension
+        self.entities = nn.Parameter(torch.empty(num_entities, width))
+        self.relations = nn.Parameter(torch.empty(self.relation_ids.num_directed, width))
+        self.tail_bias: nn.Parameter | None = None
+        for table in (self.entities, self.relations):
+            if settings.initial_scale:
+                table.data.normal_(std=settings.initial_scale, generator=generator)
+            else:
+                nn.init.xavier_normal_(table, generator=generator)
+
+    @abstractmethod
+    def query_vectors(self, heads: Tensor, relations: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The query vector of every (head, relation), from their embeddings [Q, D]; with dropout if a generator is given [Q, D]."""
+
+    def moduli(self, embeddings: Tensor) -> Tensor:
+        """The absolute values of the components of embeddings, for the N3 penalty."""
+        return embeddings.abs()
+
+    def learn(self, batch: Batch, optimizer: Optimizer, generator: torch.Generator) -> float:
+        """Learn from a batch of questions; the loss before it, without the N3 penalty."""
+        if not self.settings.candidates:
+            loss = self._go_back(batch, Candidates.all(batch, self.num_entities), self.entities, generator)
+            optimizer.step()
+            return loss
+        candidates = sample_candidates(batch, self.settings.candidates, self.num_entities, generator)
+        rows = self.entities.detach()[candidates.rows].requires_grad_()
+        loss = self._go_back(batch, candidates, rows, generator)
+        assert rows.grad is not None
+        optimizer.step_rows(self.entities, candidates.rows, rows.grad)
+        optimizer.step()
+        return loss
+
+    def _go_back(self, batch: Batch, among: Candidates, entities: Tensor, generator: torch.Generator) -> float:
+        """Give everything the loss depends on its gradient; `entities` are the rows of the table that the batch needs."""
+        settings = self.settings
+        heads, relations = entities[among.heads], self.relations[batch.relations]
+        vectors = self.query_vectors(heads, relations, generator)
+        table = entities[: among.size]
+        bias = self.tail_bias if self.tail_bias is None or among.rows is None else self.tail_bias[among.rows[: among.size]]
+        arguments = (vectors, table, bias, batch.questions, among.answers, among.weights)
+        loss = softmax_loss(*arguments) if settings.loss == "softmax" else binary_loss(*arguments, settings.label_smoothing)
+        if settings.n3:
+            penalty = self._n3(batch, among, entities, relations)
+            (loss + settings.n3 * penalty).backward()
+        else:
+            loss.backward()
+        return loss.item()
+
+    def _n3(self, batch: Batch, among: Candidates, entities: Tensor, relations: Tensor) -> Tensor:
+        """The N3 penalty (Lacroix et al., 2018): the mean over facts of the cubed 3-norms of head, relation and tail."""
+        facts_per_question = torch.bincount(batch.questions, minlength=len(batch.heads)).to(entities.dtype)
+        uses = torch.bincount(among.answers, minlength=len(entities)).to(entities.dtype)
+        uses.index_add_(0, among.heads, facts_per_question)
+        used = uses.nonzero().squeeze(1)
+        of_entities = uses[used] @ _cubed_norms(self.moduli(entities[used]))
+        of_relations = facts_per_question @ _cubed_norms(self.moduli(relations))
+        return (of_entities + of_relations) / len(batch.answers)
+
+    def questions_to_vectors(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The query vectors of questions given by ids [Q, D], as in evaluation."""
+        return self.query_vectors(self.entities[heads], self.relations[relations])
+
+    def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The score of every entity as the tail of every question [Q, E]."""
+        scores = self.questions_to_vectors(heads, relations) @ self.entities.T
+        return scores if self.tail_bias is None else scores + self.tail_bias
+
+    def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """The score of every triple [N]."""
+        scores = torch.linalg.vecdot(self.questions_to_vectors(heads, relations), self.entities[tails])
+        return scores if self.tail_bias is None else scores + self.tail_bias[tails]
+
+
+def dropout(values: Tensor, rate: float, generator: torch.Generator | None, shape: tuple[int, ...] | None = None) -> Tensor:
+    """The values with a share of them set to zero and the rest scaled up; all of them where no generator is given.
+
+    With a `shape` that broadcasts to that of the values, whole slices are dropped together.
+    """
+    if generator is None or rate == 0:
+        return values
+    mask = torch.empty(shape or values.shape).bernoulli_(1 - rate, generator=generator)
+    return values * mask.div_(1 - rate)
+
+
+def _cubed_norms(moduli: Tensor) -> Tensor:
+    return (moduli * moduli * moduli).sum(dim=1)
+
+
+def _to_tensor(ids: Ids) -> Tensor:
+    return torch.from_numpy(ids.astype(np.int64))

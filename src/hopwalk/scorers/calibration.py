@@ -1,0 +1,207 @@
+"""Scores as probabilities: fitted on dev by logistic regression, and how far they can be trusted.
+
+The reward needs P(fact is true) for facts that training does not know. So the candidates of a dev question are all entities but its
+training answers, and those that dev gives as answers are true. Test facts count as false here, as does everything that no file
+states: the probabilities are those of "stated in dev", a little below those of "true".
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.data.triples import Triples
+from hopwalk.scorers.base import Calibration, Scorer
+
+Floats = NDArray[np.float64]
+NUM_BINS = 10
+MOST_QUESTIONS = 2000
+TOP, SAMPLED = 50, 200  # false candidates kept of a question: the likeliest, and some of the rest, which then stand for all the rest
+BYTES_AT_ONCE = 2**27
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Candidates of questions [N]: their scores, the logarithm of their softmax, whether they are true, how many they stand for."""
+
+    scores: Floats
+    relative_scores: Floats
+    is_true: NDArray[np.bool_]
+    weights: Floats
+    is_top: NDArray[np.bool_]  # among the ten likeliest of its question
+    question: NDArray[np.int64]
+
+    def part(self, rows: NDArray[np.bool_]) -> Evidence:
+        """Some of the candidates."""
+        return Evidence(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+    def inputs(self, calibration: Calibration) -> Floats:
+        """What the calibration is a function of."""
+        return self.relative_scores if calibration.is_relative else self.scores
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How probabilities compare with shares of true candidates.
+
+    `error` is the expected calibration error over all candidates, which is small whenever most are surely false; `top_error` is
+    that over the ten likeliest candidates of each question. The bins, of the ten likeliest, give the mean probability, the share
+    that is true, and how many candidates there are.
+    """
+
+    error: float
+    top_error: float
+    log_loss: float
+    bins: tuple[tuple[float, float, int], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def calibrate(scorer: Scorer, dataset: Dataset) -> tuple[Calibration, Reliability] | None:
+    """The calibration that fits dev best, and its reliability on the halves of dev it was not fitted on; None without dev."""
+    evidence = gather_evidence(scorer, dataset, "valid")
+    if evidence is None:
+        return None
+    fitted = [_fit(evidence, is_relative=is_relative) for is_relative in (False, True)]
+    calibration = min(fitted, key=lambda calibration: _log_loss(evidence, calibration))
+    is_even = evidence.question % 2 == 0
+    probabilities = np.empty(len(is_even))
+    for half in (is_even, ~is_even):
+        other = _fit(evidence.part(~half), is_relative=calibration.is_relative)
+        probabilities[half] = _probabilities(evidence.part(half), other)
+    return calibration, _reliability(evidence, probabilities)
+
+
+def reliability(scorer: Scorer, dataset: Dataset, split: str) -> Reliability | None:
+    """How reliable the scorer's probabilities are on a split; None if it has no questions."""
+    evidence = gather_evidence(scorer, dataset, split)
+    return None if evidence is None else _reliability(evidence, _probabilities(evidence, scorer.calibration))
+
+
+@torch.inference_mode()
+def gather_evidence(scorer: Scorer, dataset: Dataset, split: str) -> Evidence | None:
+    """Candidates of the questions of a split, for at most 2,000 questions."""
+    asked, random = dataset.splits[split], np.random.default_rng(0)
+    pairs = np.unique(np.stack([asked.heads, asked.relations], axis=1), axis=0)
+    if len(pairs) < 2:
+        return None
+    pairs = pairs[random.permutation(len(pairs))[:MOST_QUESTIONS]]
+    earlier = [dataset.facts, dataset.train] + ([dataset.valid] if split == "test" else [])
+    sizes = len(dataset.entities), len(dataset.relations)
+    known, true = KnownAnswers(earlier, *sizes), KnownAnswers([asked], *sizes)
+    at_once = max(BYTES_AT_ONCE // (8 * sizes[0]), 1)
+    parts = [
+        _evidence_of(scorer, pairs[first : first + at_once], first, known, true, random)
+        for first in range(0, len(pairs), at_once)
+    ]
+    return Evidence(*(np.concatenate([getattr(part, name) for part in parts]) for name in Evidence.__dataclass_fields__))
+
+
+def _evidence_of(
+    scorer: Scorer, pairs: NDArray[Any], first: int, known: KnownAnswers, true: KnownAnswers, random: np.random.Generator
+) -> Evidence:
+    asked = Triples(pairs[:, 0], pairs[:, 1], np.zeros(len(pairs), dtype=np.int32))
+    scores = scorer.score_all_tails(*(torch.from_numpy(column.astype(np.int64)) for column in (asked.heads, asked.relations)))
+    scores, shift = scores.double().numpy(), torch.logsumexp(scores.double(), dim=1).numpy()
+    rows, columns, weights, is_true, is_top = [], [], [], [], []
+    known_offsets, known_tails = known.answers(asked.heads, asked.relations)
+    true_offsets, true_tails = true.answers(asked.heads, asked.relations)
+    for row in range(len(pairs)):
+        answers = true_tails[true_offsets[row] : true_offsets[row + 1]]
+        is_candidate = np.ones(scores.shape[1], dtype=np.bool_)
+        is_candidate[known_tails[known_offsets[row] : known_offsets[row + 1]]] = False
+        is_candidate[answers] = True
+        candidates = np.flatnonzero(is_candidate)
+        order = candidates[np.argsort(-scores[row, candidates], kind="stable")]
+        false = order[~np.isin(order, answers)]
+        rest = false[TOP:]
+        drawn = random.choice(rest, min(SAMPLED, len(rest)), replace=False)
+        chosen = np.concatenate([answers, false[:TOP], drawn])
+        each = np.ones(len(chosen))
+        each[len(chosen) - len(drawn) :] = len(rest) / max(len(drawn), 1)
+        rows.append(np.full(len(chosen), row))
+        columns.append(chosen)
+        weights.append(each)
+        is_true.append(np.arange(len(chosen)) < len(answers))
+        is_top.append(np.isin(chosen, order[:10]))
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    own = scores[row, column]
+    return Evidence(
+        own, own - shift[row], np.concatenate(is_true), np.concatenate(weights), np.concatenate(is_top), row + first
+    )
+
+
+def _fit(evidence: Evidence, *, is_relative: bool) -> Calibration:
+    """Logistic regression with one input, by Newton's method; a grain of ridge keeps it finite where classes do not overlap."""
+    inputs = evidence.inputs(Calibration(is_relative=is_relative))
+    middle, spread = float(inputs.mean()), float(inputs.std()) or 1.0
+    design = np.stack([(inputs - middle) / spread, np.ones(len(inputs))], axis=1)
+    target, weights = evidence.is_true.astype(np.float64), evidence.weights
+    share = np.clip((weights @ target) / weights.sum(), 1e-12, 1 - 1e-12)
+    parameters, ridge = np.array([1.0, np.log(share / (1 - share))]), 1e-3 * np.array([1.0, 0.0])
+    for _ in range(100):
+        probabilities = _sigmoid(design @ parameters)
+        gradient = design.T @ (weights * (probabilities - target)) + ridge * parameters
+        curvature = (design * (weights * probabilities * (1 - probabilities))[:, None]).T @ design + np.diag(ridge + 1e-9)
+        step = np.linalg.solve(curvature, gradient)
+        step *= min(1.0, 2.0 / np.abs(step).max()) if step.any() else 1.0  # no leaps while far from the optimum
+        parameters -= step
+        if np.abs(step).max() < 1e-8:
+            break
+    slope = float(parameters[0] / spread)
+    return Calibration(slope, float(parameters[1] - slope * middle), is_relative)
+
+
+def _sigmoid(values: Floats) -> Floats:
+    return 1 / (1 + np.exp(-np.clip(values, -500, 500)))
+
+
+def _probabilities(evidence: Evidence, calibration: Calibration) -> Floats:
+    return _sigmoid(evidence.inputs(calibration) * calibration.slope + calibration.offset)
+
+
+def _log_loss(evidence: Evidence, calibration: Calibration) -> float:
+    return _mean_log_loss(evidence, _probabilities(evidence, calibration))
+
+
+def _mean_log_loss(evidence: Evidence, probabilities: Floats) -> float:
+    of_truth = np.where(evidence.is_true, probabilities, 1 - probabilities)
+    return float(evidence.weights @ -np.log(np.maximum(of_truth, 1e-300)) / evidence.weights.sum())
+
+
+def _reliability(evidence: Evidence, probabilities: Floats) -> Reliability:
+    top = evidence.is_top
+    bins = _bins(probabilities[top], evidence.is_true[top], evidence.weights[top])
+    everything = _bins(probabilities, evidence.is_true, evidence.weights)
+    return Reliability(
+        error=_gap(everything),
+        top_error=_gap(bins),
+        log_loss=_mean_log_loss(evidence, probabilities),
+        bins=tuple((mean, share, round(count)) for mean, share, count in bins),
+    )
+
+
+def _bins(probabilities: Floats, is_true: NDArray[np.bool_], weights: Floats) -> list[tuple[float, float, float]]:
+    number = np.minimum((probabilities * NUM_BINS).astype(np.int64), NUM_BINS - 1)
+    found = []
+    for bin_ in range(NUM_BINS):
+        inside = number == bin_
+        count = float(weights[inside].sum())
+        if count:
+            found.append(
+                (float(weights[inside] @ probabilities[inside]) / count, float(weights[inside] @ is_true[inside]) / count, count)
+            )
+    return found
+
+
+def _gap(bins: list[tuple[float, float, float]]) -> float:
+    total = sum(count for _, _, count in bins)
+    return sum(count * abs(mean - share) for mean, share, count in bins) / total

@@ -1,0 +1,52 @@
+"""ConvE (Dettmers et al., 2018): head and relation as a picture, convolved, then a full layer to the query vector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hopwalk.errors import SettingsError
+from hopwalk.scorers.base import ProductScorer, dropout
+
+if TYPE_CHECKING:
+    from hopwalk.config import ScorerSettings
+
+
+class ConvE(ProductScorer):
+    """`score = ReLU(vec(ReLU([head; relation] ⊛ filters)) W) · tail + bias[tail]`, with batch normalisation at each stage."""
+
+    def __init__(self, num_entities: int, num_relations: int, settings: ScorerSettings, generator: torch.Generator) -> None:
+        super().__init__(num_entities, num_relations, settings, generator)
+        self.height = settings.picture_height
+        self.width, rest = divmod(settings.dimension, self.height)
+        kernel = settings.kernel_size
+        if rest or min(2 * self.height, self.width) < kernel:
+            raise SettingsError(
+                f"scorer.dimension = {settings.dimension} does not make a picture of {self.height} rows for a kernel of {kernel}",
+                remedy="dimension must be a multiple of picture_height, and the picture no smaller than the kernel: 200 = 10 x 20.",
+            )
+        self.filters = nn.Conv2d(1, settings.num_filters, kernel)
+        size = settings.num_filters * (2 * self.height - kernel + 1) * (self.width - kernel + 1)
+        self.project = nn.Linear(size, settings.dimension)
+        self.tail_bias = nn.Parameter(torch.zeros(num_entities))
+        self.normalise_picture = nn.BatchNorm2d(1)
+        self.normalise_features = nn.BatchNorm2d(settings.num_filters)
+        self.normalise_query = nn.BatchNorm1d(settings.dimension)
+        for layer in (self.filters, self.project):
+            bound = layer.weight[0].numel() ** -0.5  # PyTorch's own initialisation, from our generator
+            for parameter in layer.parameters():
+                parameter.data.uniform_(-bound, bound, generator=generator)
+
+    def query_vectors(self, heads: Tensor, relations: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The query vector of every (head, relation) [Q, D]."""
+        settings, num_queries = self.settings, len(heads)
+        picture = torch.cat([heads, relations], dim=1).view(num_queries, 1, 2 * self.height, self.width)
+        picture = dropout(self.normalise_picture(picture), settings.input_dropout, generator)
+        features = F.relu(self.normalise_features(self.filters(picture)))
+        channels = (num_queries, settings.num_filters, 1, 1)
+        features = dropout(features, settings.feature_dropout, generator, channels)
+        query = dropout(self.project(features.flatten(1)), settings.hidden_dropout, generator)
+        return F.relu(self.normalise_query(query))

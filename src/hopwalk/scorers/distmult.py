@@ -1,0 +1,17 @@
+"""DistMult (Yang et al., 2015): every relation stretches the axes of the embedding space."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hopwalk.scorers.base import ProductScorer, dropout
+
+
+class DistMult(ProductScorer):
+    """`score = Σ_d head_d · relation_d · tail_d`."""
+
+    def query_vectors(self, heads: Tensor, relations: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """`head ∘ relation` [Q, D]."""
+        rate = self.settings.input_dropout
+        return dropout(heads, rate, generator) * dropout(relations, rate, generator)

@@ -1,0 +1,31 @@
+"""Scorers by name."""
+
+from __future__ import annotations
+
+import torch
+
+from hopwalk.config import ScorerSettings, fold_name
+from hopwalk.errors import UnknownNameError, did_you_mean
+from hopwalk.scorers.base import ProductScorer, TrainableScorer
+from hopwalk.scorers.complex import ComplEx
+from hopwalk.scorers.conve import ConvE
+from hopwalk.scorers.distmult import DistMult
+
+MODELS: dict[str, type[ProductScorer]] = {"distmult": DistMult, "complex": ComplEx, "conve": ConvE}
+PYKEEN = "pykeen:"
+
+
+def build_scorer(num_entities: int, num_relations: int, settings: ScorerSettings) -> TrainableScorer:
+    """The scorer that the settings name, with fresh parameters drawn by their seed."""
+    generator = torch.Generator().manual_seed(settings.seed)
+    if settings.model.lower().startswith(PYKEEN):
+        from hopwalk.scorers.pykeen import PykeenScorer
+
+        return PykeenScorer.build(num_entities, num_relations, settings)
+    model = MODELS.get(fold_name(settings.model))
+    if model is None:
+        known = f"Scorers are: {', '.join(MODELS)}, and those of PyKEEN, e.g. pykeen:TransE."
+        raise UnknownNameError(
+            f"there is no scorer {settings.model!r}", remedy=did_you_mean(settings.model.lower(), MODELS) or known
+        )
+    return model(num_entities, num_relations, settings, generator)

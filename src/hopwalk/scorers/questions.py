@@ -1,0 +1,98 @@
+"""The questions a scorer is trained on: every distinct (head, relation) of the facts, in both directions, with all its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.triples import TriplePacking, sorted_unique
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Q questions, and their answers one after the other: answer i belongs to question `questions[i]` and is `answers[i]`."""
+
+    heads: Tensor
+    relations: Tensor
+    questions: Tensor
+    answers: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingQuestions:
+    """All questions; those of one head stand together. The answers of question q are `answers[offsets[q]:offsets[q + 1]]`."""
+
+    heads: Tensor
+    relations: Tensor
+    offsets: Tensor
+    answers: Tensor
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    @staticmethod
+    def of(dataset: Dataset) -> TrainingQuestions:
+        """The questions of the data set's facts and, turned round, of their inverses."""
+        facts, ids = dataset.facts, dataset.relation_ids
+        packing = TriplePacking(len(dataset.entities), ids.num_directed)
+        turned = packing.pack(facts.tails, ids.inverse(facts.relations), facts.heads)
+        triples = packing.unpack(sorted_unique(np.concatenate([packing.pack_all(facts), turned])))
+        pairs = triples.heads.astype(np.int64) * ids.num_directed + triples.relations
+        starts = np.flatnonzero(np.diff(pairs, prepend=-1))
+        columns = (triples.heads[starts], triples.relations[starts], np.append(starts, len(pairs)), triples.tails)
+        return TrainingQuestions(*(torch.from_numpy(column.astype(np.int64)) for column in columns))
+
+    def batches(self, size: int, generator: torch.Generator) -> Iterator[Batch]:
+        """All questions once, in a random order, `size` at a time."""
+        for chosen in torch.randperm(len(self), generator=generator).split(size):
+            starts = self.offsets[chosen]
+            counts = self.offsets[chosen + 1] - starts
+            questions = torch.repeat_interleave(counts)
+            firsts = torch.cumsum(counts, 0) - counts
+            rows = torch.arange(len(questions)) + (starts - firsts)[questions]
+            yield Batch(self.heads[chosen], self.relations[chosen], questions, self.answers[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Among which entities a batch looks for its answers.
+
+    `rows` are the entities that the batch needs, None for all of them. The first `size` of them are candidates, each of which
+    stands for `weights` entities. The batch's `heads` and `answers` are places in `rows`.
+    """
+
+    rows: Tensor | None
+    size: int
+    weights: Tensor | None
+    heads: Tensor
+    answers: Tensor
+
+    @staticmethod
+    def all(batch: Batch, num_entities: int) -> Candidates:
+        """All entities are candidates."""
+        return Candidates(None, num_entities, None, batch.heads, batch.answers)
+
+
+def sample_candidates(batch: Batch, num_sampled: int, num_entities: int, generator: torch.Generator) -> Candidates:
+    """All answers of the batch, and `num_sampled` of the other entities, drawn without replacement.
+
+    With the weights, sums over the candidates estimate sums over all entities without bias.
+    """
+    answers = batch.answers.unique()
+    is_candidate = torch.zeros(num_entities, dtype=torch.bool)
+    is_candidate[answers] = True
+    shuffled = torch.randperm(num_entities, generator=generator)
+    others = shuffled[~is_candidate[shuffled]][:num_sampled]
+    is_candidate[others] = True
+    weights = torch.ones(len(answers) + len(others))
+    weights[len(answers) :] = (num_entities - len(answers)) / max(len(others), 1)
+    heads = batch.heads.unique()
+    rows = torch.cat([answers, others, heads[~is_candidate[heads]]])
+    place = torch.empty(num_entities, dtype=torch.int64)
+    place[rows] = torch.arange(len(rows))
+    return Candidates(rows, len(weights), weights, place[batch.heads], place[batch.answers])

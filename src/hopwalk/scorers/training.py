@@ -1,0 +1,207 @@
+"""Training a scorer: epochs, evaluation on dev, early stopping, checkpoints that lead to the same result.
+
+The random numbers of an epoch depend on the seed and the number of the epoch only. So a checkpoint holds parameters, optimizer state
+and a few numbers, and a run that goes on from it does exactly what it would have done without the interruption.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hopwalk.arrays import ArrayFile, save_arrays
+from hopwalk.config import ScorerSettings
+from hopwalk.data.dataset import Dataset
+from hopwalk.errors import DataError, HopwalkError
+from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
+from hopwalk.run import Run
+from hopwalk.scorers.base import TrainableScorer
+from hopwalk.scorers.optimizers import Optimizer
+from hopwalk.scorers.questions import TrainingQuestions
+
+SECONDS_BETWEEN_CHECKPOINTS = 20.0
+
+
+class Watcher(Protocol):
+    """Someone who wants to know how training goes."""
+
+    def on_batch(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+        """A batch is done; both are counted from 1."""
+
+    def on_evaluation(self, record: Mapping[str, Any]) -> None:
+        """An epoch was evaluated; the record is what goes into the history."""
+
+
+class NoWatcher:
+    """Nobody."""
+
+    def on_batch(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+        """Nothing."""
+
+    def on_evaluation(self, record: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+
+@dataclass
+class Progress:
+    """How far training has come, in the numbers that a checkpoint keeps."""
+
+    epoch: int = 0
+    seconds: float = 0.0
+    best_epoch: int = 0
+    best_mrr: float = -1.0
+    evaluations_without_gain: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def train(run: Run, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings, watcher: Watcher | None = None) -> str:
+    """Train the scorer into the run folder, from its checkpoint if there is one; afterwards it has its best parameters.
+
+    The result is "finished", or "interrupted" if Ctrl-C ended it; the run is usable either way.
+    """
+    if not len(dataset.facts):
+        raise DataError(f"{dataset.name} has no facts to train on")
+    return _Training(run, scorer, dataset, settings, watcher or NoWatcher()).run()
+
+
+class _Training:
+    def __init__(
+        self, run: Run, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings, watcher: Watcher
+    ) -> None:
+        self._folder, self._scorer, self._dataset, self._settings, self._watcher = run, scorer, dataset, settings, watcher
+        self._questions = TrainingQuestions.of(dataset)
+        self._dev = questions_of(dataset, "valid")
+        self._known = answers_to_leave_out(dataset, "valid")
+        self._optimizer = Optimizer(scorer, settings)
+        self._progress = Progress()
+        self._best = arrays_of(scorer)
+        self._last_checkpoint = time.monotonic()
+
+    def run(self) -> str:
+        self._resume()
+        status = "finished"
+        try:
+            while not self._is_over():
+                self._do_epoch()
+        except KeyboardInterrupt:
+            status = "interrupted"
+        load_arrays(self._scorer, self._best)
+        self._scorer.eval()
+        self._folder.save_weights(self._best)
+        progress = self._progress
+        self._folder.update_about(
+            status=status,
+            epochs=progress.epoch,
+            best_epoch=progress.best_epoch,
+            seconds=round(progress.seconds, 2),
+            valid_mrr=progress.best_mrr if progress.best_mrr >= 0 else None,
+        )
+        if status == "finished":
+            self._folder.checkpoint_path.unlink(missing_ok=True)
+        return status
+
+    def _is_over(self) -> bool:
+        settings, progress = self._settings, self._progress
+        return progress.epoch >= settings.epochs or progress.evaluations_without_gain >= settings.patience
+
+    def _do_epoch(self) -> None:
+        epoch, start = self._progress.epoch + 1, time.perf_counter()
+        loss = self._learn(epoch)
+        self._progress.epoch = epoch
+        self._progress.seconds += time.perf_counter() - start
+        if epoch % self._settings.evaluate_every == 0 or epoch == self._settings.epochs:
+            self._evaluate(loss)
+            if time.monotonic() - self._last_checkpoint >= SECONDS_BETWEEN_CHECKPOINTS:
+                self._save_checkpoint()
+
+    def _learn(self, epoch: int) -> float:
+        """One pass over all questions; the mean loss."""
+        self._scorer.train()
+        generator = torch.Generator().manual_seed(_seed_of_epoch(self._settings.seed, epoch))
+        size = self._settings.batch_size
+        num_batches, total = -(-len(self._questions) // size), 0.0
+        for number, batch in enumerate(self._questions.batches(size, generator), start=1):
+            loss = self._scorer.learn(batch, self._optimizer, generator)
+            if not np.isfinite(loss):
+                raise HopwalkError(
+                    f"the loss is {loss} in epoch {epoch}", remedy="Training has diverged: set a smaller scorer.learning_rate."
+                )
+            total += loss
+            self._watcher.on_batch(epoch, number, num_batches, loss)
+        return total / num_batches
+
+    def _evaluate(self, loss: float) -> None:
+        """Rank dev, keep the parameters if they are the best so far, and note it all in the history."""
+        progress, start = self._progress, time.perf_counter()
+        record: dict[str, Any] = {"epoch": progress.epoch, "loss": loss, "seconds": round(progress.seconds, 3)}
+        self._scorer.eval()
+        if len(self._dev):
+            ranks = rank_answers(self._scorer.numpy_scores, self._dev, self._known, num_entities=self._scorer.num_entities)
+            record |= {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
+        mrr = record.get("valid_mrr", float(progress.epoch))  # without dev questions the last epoch is the best
+        progress.evaluations_without_gain += 1
+        if mrr > progress.best_mrr:
+            progress.best_epoch, progress.evaluations_without_gain = progress.epoch, 0
+            progress.best_mrr = mrr
+            self._best = arrays_of(self._scorer)
+        record["evaluation_seconds"] = round(time.perf_counter() - start, 3)
+        progress.history.append(record)
+        self._folder.add_to_history(record)
+        self._watcher.on_evaluation(record)
+
+    def _save_checkpoint(self) -> None:
+        # The best parameters go first: were we stopped between the two files, the epochs since the last checkpoint are done
+        # again, and give the same best parameters again.
+        self._folder.save_weights(self._best)
+        state = {f"optimizer.{name}": value.numpy() for name, value in self._optimizer.state().items()}
+        parameters = {f"scorer.{name}": value for name, value in arrays_of(self._scorer).items()}
+        save_arrays(
+            self._folder.checkpoint_path, state | parameters, {"kind": "checkpoint", "progress": asdict(self._progress)}
+        )
+        self._last_checkpoint = time.monotonic()
+
+    def _resume(self) -> None:
+        if self._folder.checkpoint_path.exists():
+            file = ArrayFile(self._folder.checkpoint_path, kind="checkpoint")
+            try:
+                self._progress = Progress(**file.metadata["progress"])
+            except (KeyError, TypeError):
+                file.require(False, "its progress cannot be read")
+            load_arrays(self._scorer, _part(file, "scorer."), file)
+            self._optimizer.load_state({name: torch.from_numpy(array) for name, array in _part(file, "optimizer.").items()})
+            best = self._folder.load_weights()
+            self._best = {name: best.array(name) for name in best.names}
+        self._folder.write_history(self._progress.history)
+
+
+def _seed_of_epoch(seed: int, epoch: int) -> int:
+    return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _part(file: ArrayFile, prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): file.array(name) for name in file.names if name.startswith(prefix)}
+
+
+def arrays_of(model: nn.Module) -> dict[str, Any]:
+    """A copy of all parameters and buffers, by name."""
+    return {name: value.detach().numpy().copy() for name, value in model.state_dict().items()}
+
+
+def load_arrays(model: nn.Module, arrays: Mapping[str, Any], file: ArrayFile | None = None) -> None:
+    """Give the model these parameters and buffers; the file they come from is refused if they do not fit."""
+    own: dict[str, Tensor] = model.state_dict()
+    if file is not None:
+        file.require(set(own) == set(arrays), "its parameters are not those of the model")
+        for name, value in own.items():
+            file.require(arrays[name].size == value.numel(), f"{name} has another size than the model's")
+            is_finite = np.isfinite(arrays[name]).all() if arrays[name].dtype.kind == "f" else True
+            file.require(is_finite, f"{name} has values that are no numbers")
+    with torch.no_grad():
+        for name, value in own.items():
+            value.copy_(torch.from_numpy(np.array(arrays[name])).reshape(value.shape))
