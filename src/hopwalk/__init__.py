@@ -15,6 +15,7 @@ __version__ = "0.1.0.dev0"
 if TYPE_CHECKING:
     from hopwalk.api import (
         check,
+        combine_scorers,
         evaluate,
         graph_of,
         load_dataset,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 # What `import hopwalk` offers, and where each is loaded from when it is first used: importing stays light.
 _PUBLIC = {
     "check": "api",
+    "combine_scorers": "api",
     "evaluate": "api",
     "graph_of": "api",
     "load_dataset": "api",
@@ -63,15 +65,19 @@ __all__ = [
     "KnownAnswers",
     "Settings",
     "check",
+    "combine_scorers",
+    "evaluate",
     "from_pykeen",
     "graph_of",
     "load_dataset",
+    "load_scorer",
     "load_settings",
     "open_prepared",
     "prepare",
     "settings_for",
     "split_dataset",
     "to_pykeen",
+    "train_scorer",
     "write_folder",
 ]
 

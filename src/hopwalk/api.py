@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check",
+    "combine_scorers",
     "evaluate",
     "graph_of",
     "load_dataset",
@@ -136,14 +137,24 @@ def train_scorer(
     out: str | Path,
     resume: bool = False,
     watcher: Watcher | None = None,
+    tensorboard: bool = False,
 ) -> Run:
     """Train the scorer that the settings describe into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
     With `resume`, go on with the run that is in the folder; if there is none, begin it; if it is finished, do nothing.
+    A `watcher` is told of every batch and evaluation; `tensorboard` writes the history for TensorBoard too.
     """
     from hopwalk.scorers.runs import train_into
 
-    return train_into(Path(out), dataset, settings or Settings(), resume=resume, watcher=watcher)
+    watchers = [watcher] if watcher else []
+    return train_into(Path(out), dataset, settings or Settings(), resume=resume, watchers=watchers, tensorboard=tensorboard)
+
+
+def combine_scorers(runs: Sequence[str | Path], *, out: str | Path) -> Run:
+    """Make an ensemble of several runs, in a new run folder that holds copies of them."""
+    from hopwalk.scorers.runs import combine_into
+
+    return combine_into(Path(out), runs)
 
 
 def load_scorer(run: str | Path) -> Scorer:

@@ -66,12 +66,14 @@ class ScorerSettings(Group):
     """The one-hop model f(head, relation, tail) and how it is trained."""
 
     model: str = "complex"
+    model_options: str = ""
     recipe: Recipe = "modern"
     dimension: Annotated[int, Field(ge=1)] = 200
     initial_scale: Annotated[float, Field(ge=0)] = 0.001
     loss: Literal["softmax", "binary"] = "softmax"
     label_smoothing: Share = 0.1
     n3: Annotated[float, Field(ge=0)] = 0.05
+    relation_weight: Annotated[float, Field(ge=0)] = 0.0
     optimizer: Literal["adagrad", "adam"] = "adagrad"
     learning_rate: Annotated[float, Field(gt=0)] = 0.1
     batch_size: Annotated[int, Field(ge=1)] = 512
@@ -156,7 +158,8 @@ def _recipe_values(scorer: Mapping[str, Any], data: str) -> dict[str, Any]:
     of_model = said.get(fold_name(model), {})
     of_data = {name: values for name, values in of_model.items() if isinstance(values, dict)}
     plain = {name: value for name, value in of_model.items() if name not in of_data}
-    return said["all"] | plain | of_data.get(data, {})
+    merged: dict[str, Any] = said["all"] | plain | of_data.get(data, {})
+    return merged
 
 
 def settings_toml(settings: Settings) -> str:

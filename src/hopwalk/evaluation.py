@@ -25,7 +25,7 @@ from hopwalk.ranking import (
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The metrics of a split. `tails` is the paper's protocol, `both` the field's; `strata` and `relations` are parts of `tails`."""
+    """The metrics of a split. `tails` is the paper's protocol, `both` the field's; strata and relations are parts of `tails`."""
 
     dataset: str
     split: str
@@ -46,8 +46,7 @@ class Evaluation:
             "split": self.split,
             "filter": "all known facts" if self.is_filter_complete else "all known facts but those of test",
             "ties": "realistic",
-            "tails": self.tails.to_dict()
-            | {"mrr_interval_95": list(self.mrr_interval), "map": self.mean_average_precision},
+            "tails": self.tails.to_dict() | {"mrr_interval_95": list(self.mrr_interval), "map": self.mean_average_precision},
             "heads": self.heads.to_dict(),
             "both": self.both.to_dict(),
             "strata": {name: found.to_dict() for name, found in self.strata.items()},

@@ -1,4 +1,4 @@
-"""A run on disk: a folder with settings, data set, weights, history, metrics and a card. Nothing in it is code; writes are atomic.
+"""A run on disk: a folder with settings, data, weights, history, metrics and a card. Nothing in it is code; writes are atomic.
 
 | file | what it holds |
 |---|---|

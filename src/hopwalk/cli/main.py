@@ -24,6 +24,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.command()(train.train)
 app.command()(train.evaluate)
+app.command()(train.ensemble)
 
 
 def _show_version(is_asked: bool) -> None:
@@ -93,4 +94,3 @@ def run() -> None:
     except OSError as error:
         print_error(HopwalkError(error.strerror or str(error), path=error.filename))
         sys.exit(1)
-

@@ -47,14 +47,16 @@ def train(
 
     dataset = load_dataset(data, settings, mirror=mirror, make_progress_bar=download_bar)
     folder = out or Path("runs") / f"{dataset.name}-{fold_name(settings.scorer.model).replace(':', '-')}"
-    with TrainingBar(settings.scorer.epochs, folder if tensorboard else None) as bar:
-        run = train_scorer(dataset, settings, out=folder, resume=resume, watcher=bar)
+    with TrainingBar(settings.scorer.epochs) as bar:
+        run = train_scorer(dataset, settings, out=folder, resume=resume, watcher=bar, tensorboard=tensorboard)
     _print_end(run, already=not bar.records)
 
 
 def _print_end(run: Run, *, already: bool) -> None:
     about = run.about
-    reached = "no dev questions to choose an epoch by" if about["valid_mrr"] is None else f"dev MRR {100 * about['valid_mrr']:.2f}"
+    reached = (
+        "no dev questions to choose an epoch by" if about["valid_mrr"] is None else f"dev MRR {100 * about['valid_mrr']:.2f}"
+    )
     end = "was finished already" if already else about["status"]
     print_text(f"{run.path}: {end} after {about['epochs']} epochs; {reached} in epoch {about['best_epoch']}")
     if about["status"] == "interrupted":
@@ -65,7 +67,7 @@ def _print_end(run: Run, *, already: bool) -> None:
 class TrainingBar:
     """A progress bar with loss, dev MRR and time left."""
 
-    def __init__(self, num_epochs: int, tensorboard: Path | None) -> None:
+    def __init__(self, num_epochs: int) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         self.records: list[Mapping[str, Any]] = []
@@ -82,19 +84,14 @@ class TrainingBar:
         )
         self._num_epochs = num_epochs
         self._task = self._bar.add_task("training", total=None, epoch=0, epochs=num_epochs, loss="…", mrr="…")
-        self._folder, self._writer = tensorboard, None
         self._last_shown = 0.0
 
     def __enter__(self) -> TrainingBar:
-        if self._folder:
-            self._writer = _tensorboard_writer(self._folder)
         self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
-        if self._writer:
-            self._writer.close()
 
     def on_batch(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
         """Move the bar on."""
@@ -112,19 +109,22 @@ class TrainingBar:
         if "valid_mrr" in record:
             best = max(found["valid_mrr"] for found in self.records)
             self._bar.update(self._task, mrr=f"{100 * record['valid_mrr']:.2f} (best {100 * best:.2f})")
-        for name, value in record.items() if self._writer else ():
-            if name != "epoch" and value is not None:
-                self._writer.add_scalar(name, value, record["epoch"])
 
 
-def _tensorboard_writer(folder: Path) -> Any:
-    from hopwalk.errors import MissingExtraError
+def ensemble(
+    runs: Annotated[list[Path], typer.Argument(help="Two run folders or more.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The run folder to write.", show_default=False)],
+) -> None:
+    """Make several scorers one: its score is the mean of their log-odds. The new run holds copies of them.
 
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise MissingExtraError("tensorboard", "tensorboard", "--tensorboard") from None
-    return SummaryWriter(folder / "tensorboard")  # type: ignore[no-untyped-call]
+    Examples:
+
+    - `hopwalk ensemble runs/umls-complex runs/umls-conve --out runs/umls-both`
+    """
+    from hopwalk.api import combine_scorers
+
+    run = combine_scorers(runs, out=out)
+    print_text(f"{run.path}: an ensemble of {len(runs)}\n`hopwalk evaluate {run.path}` ranks the test answers.")
 
 
 def evaluate(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from hopwalk.data.relation_ids import RelationIds
+from hopwalk.errors import SettingsError
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.questions import Batch, Candidates, sample_candidates
 
@@ -55,19 +57,26 @@ class Scorer(nn.Module, ABC):
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The score of every triple [N]."""
 
-    def probability_of_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The probability that each entity is an answer, for every question [Q, E]."""
+    def log_odds_of_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The calibrated logit of P(answer) of every entity, for every question [Q, E]."""
         scores = self.score_all_tails(heads, relations)
         if self.calibration.is_relative:
             scores = torch.log_softmax(scores, dim=1)
-        return torch.sigmoid(scores.mul_(self.calibration.slope).add_(self.calibration.offset))
+        return scores * self.calibration.slope + self.calibration.offset
+
+    def log_odds_of_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """The calibrated logit of P(true) of every triple [N]."""
+        if self.calibration.is_relative:  # needs the scores of all tails anyhow
+            return self.log_odds_of_all_tails(heads, relations).gather(1, tails[:, None]).squeeze(1)
+        return self.score_triples(heads, relations, tails) * self.calibration.slope + self.calibration.offset
+
+    def probability_of_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The probability that each entity is an answer, for every question [Q, E]."""
+        return torch.sigmoid(self.log_odds_of_all_tails(heads, relations))
 
     def probability_of_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The probability that each triple is true [N]."""
-        if self.calibration.is_relative:  # needs the scores of all tails anyhow
-            return self.probability_of_all_tails(heads, relations).gather(1, tails[:, None]).squeeze(1)
-        scores = self.score_triples(heads, relations, tails)
-        return torch.sigmoid(scores * self.calibration.slope + self.calibration.offset)
+        return torch.sigmoid(self.log_odds_of_triples(heads, relations, tails))
 
     @torch.inference_mode()
     def numpy_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
@@ -107,23 +116,29 @@ class ProductScorer(TrainableScorer):
 
     @abstractmethod
     def query_vectors(self, heads: Tensor, relations: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The query vector of every (head, relation), from their embeddings [Q, D]; with dropout if a generator is given [Q, D]."""
+        """The query vector of every (head, relation), from their embeddings; with dropout if a generator is given [Q, D]."""
 
     def moduli(self, embeddings: Tensor) -> Tensor:
         """The absolute values of the components of embeddings, for the N3 penalty."""
         return embeddings.abs()
 
+    def pair_vectors(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """The vector of every (head, tail), from their embeddings, whose product with a relation's row is the score [N, D]."""
+        raise SettingsError(
+            f"scorer.relation_weight has no meaning for {type(self).__name__}: its score is no product with the relation's row",
+            remedy="Set it to 0.",
+        )
+
     def learn(self, batch: Batch, optimizer: Optimizer, generator: torch.Generator) -> float:
-        """Learn from a batch of questions; the loss before it, without the N3 penalty."""
+        """Learn from a batch of questions; the loss before it, without penalties."""
         if not self.settings.candidates:
-            loss = self._go_back(batch, Candidates.all(batch, self.num_entities), self.entities, generator)
+            loss = self._go_back(batch, Candidates.all(batch), self.entities, generator)
             optimizer.step()
             return loss
-        candidates = sample_candidates(batch, self.settings.candidates, self.num_entities, generator)
-        rows = self.entities.detach()[candidates.rows].requires_grad_()
-        loss = self._go_back(batch, candidates, rows, generator)
-        assert rows.grad is not None
-        optimizer.step_rows(self.entities, candidates.rows, rows.grad)
+        rows, candidates = sample_candidates(batch, self.settings.candidates, self.num_entities, generator)
+        entities = self.entities.detach()[rows].requires_grad_()
+        loss = self._go_back(batch, candidates, entities, generator)
+        optimizer.step_rows(self.entities, rows, cast("Tensor", entities.grad))
         optimizer.step()
         return loss
 
@@ -132,16 +147,22 @@ class ProductScorer(TrainableScorer):
         settings = self.settings
         heads, relations = entities[among.heads], self.relations[batch.relations]
         vectors = self.query_vectors(heads, relations, generator)
-        table = entities[: among.size]
-        bias = self.tail_bias if self.tail_bias is None or among.rows is None else self.tail_bias[among.rows[: among.size]]
+        table = entities if among.entities is None else entities[: len(among.entities)]
+        bias = self.tail_bias if self.tail_bias is None or among.entities is None else self.tail_bias[among.entities]
         arguments = (vectors, table, bias, batch.questions, among.answers, among.weights)
         loss = softmax_loss(*arguments) if settings.loss == "softmax" else binary_loss(*arguments, settings.label_smoothing)
+        total = loss
         if settings.n3:
-            penalty = self._n3(batch, among, entities, relations)
-            (loss + settings.n3 * penalty).backward()
-        else:
-            loss.backward()
+            total = total + settings.n3 * self._n3(batch, among, entities, relations)
+        if settings.relation_weight:
+            total = total + settings.relation_weight * self._relation_loss(batch, among, entities)
+        total.backward()
         return loss.item()
+
+    def _relation_loss(self, batch: Batch, among: Candidates, entities: Tensor) -> Tensor:
+        """How hard it is to tell the relation of each fact from its head and tail, a mean over facts (Chen et al., 2021)."""
+        pairs = self.pair_vectors(entities[among.heads[batch.questions]], entities[among.answers])
+        return functional.cross_entropy(pairs @ self.relations.T, batch.relations[batch.questions])
 
     def _n3(self, batch: Batch, among: Candidates, entities: Tensor, relations: Tensor) -> Tensor:
         """The N3 penalty (Lacroix et al., 2018): the mean over facts of the cubed 3-norms of head, relation and tail."""
@@ -151,7 +172,8 @@ class ProductScorer(TrainableScorer):
         used = uses.nonzero().squeeze(1)
         of_entities = uses[used] @ _cubed_norms(self.moduli(entities[used]))
         of_relations = facts_per_question @ _cubed_norms(self.moduli(relations))
-        return (of_entities + of_relations) / len(batch.answers)
+        total: Tensor = of_entities + of_relations
+        return total / len(batch.answers)
 
     def questions_to_vectors(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The query vectors of questions given by ids [Q, D], as in evaluation."""
@@ -164,7 +186,7 @@ class ProductScorer(TrainableScorer):
 
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The score of every triple [N]."""
-        scores = torch.linalg.vecdot(self.questions_to_vectors(heads, relations), self.entities[tails])
+        scores: Tensor = torch.linalg.vecdot(self.questions_to_vectors(heads, relations), self.entities[tails])
         return scores if self.tail_bias is None else scores + self.tail_bias[tails]
 
 

@@ -1,7 +1,7 @@
 """Scores as probabilities: fitted on dev by logistic regression, and how far they can be trusted.
 
-The reward needs P(fact is true) for facts that training does not know. So the candidates of a dev question are all entities but its
-training answers, and those that dev gives as answers are true. Test facts count as false here, as does everything that no file
+The reward needs P(fact is true) for facts that training does not know. So the candidates of a dev question are all entities but
+its training answers, and those that dev gives as answers are true. Test facts count as false here, as does everything that no file
 states: the probabilities are those of "stated in dev", a little below those of "true".
 """
 
@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from hopwalk.data.dataset import Dataset
@@ -22,13 +21,16 @@ from hopwalk.scorers.base import Calibration, Scorer
 Floats = NDArray[np.float64]
 NUM_BINS = 10
 MOST_QUESTIONS = 2000
-TOP, SAMPLED = 50, 200  # false candidates kept of a question: the likeliest, and some of the rest, which then stand for all the rest
+TOP, SAMPLED = (
+    50,
+    200,
+)  # false candidates kept of a question: the likeliest, and some of the rest, which then stand for all the rest
 BYTES_AT_ONCE = 2**27
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Candidates of questions [N]: their scores, the logarithm of their softmax, whether they are true, how many they stand for."""
+    """Candidates of questions [N]: scores, the logarithm of their softmax, whether they are true, how many each stands for."""
 
     scores: Floats
     relative_scores: Floats
@@ -65,11 +67,14 @@ class Reliability:
         return asdict(self)
 
 
-def calibrate(scorer: Scorer, dataset: Dataset) -> tuple[Calibration, Reliability] | None:
-    """The calibration that fits dev best, and its reliability on the halves of dev it was not fitted on; None without dev."""
+def calibrate(scorer: Scorer, dataset: Dataset) -> tuple[Calibration, Reliability | None]:
+    """The calibration that fits dev best, and its reliability on the halves of dev it was not fitted on.
+
+    Without dev questions nothing can be fitted: the softmax over all tails is then taken as it is.
+    """
     evidence = gather_evidence(scorer, dataset, "valid")
     if evidence is None:
-        return None
+        return Calibration(is_relative=True), None
     fitted = [_fit(evidence, is_relative=is_relative) for is_relative in (False, True)]
     calibration = min(fitted, key=lambda calibration: _log_loss(evidence, calibration))
     is_even = evidence.question % 2 == 0
@@ -80,13 +85,12 @@ def calibrate(scorer: Scorer, dataset: Dataset) -> tuple[Calibration, Reliabilit
     return calibration, _reliability(evidence, probabilities)
 
 
-def reliability(scorer: Scorer, dataset: Dataset, split: str) -> Reliability | None:
+def measure_reliability(scorer: Scorer, dataset: Dataset, split: str) -> Reliability | None:
     """How reliable the scorer's probabilities are on a split; None if it has no questions."""
     evidence = gather_evidence(scorer, dataset, split)
     return None if evidence is None else _reliability(evidence, _probabilities(evidence, scorer.calibration))
 
 
-@torch.inference_mode()
 def gather_evidence(scorer: Scorer, dataset: Dataset, split: str) -> Evidence | None:
     """Candidates of the questions of a split, for at most 2,000 questions."""
     asked, random = dataset.splits[split], np.random.default_rng(0)
@@ -109,8 +113,9 @@ def _evidence_of(
     scorer: Scorer, pairs: NDArray[Any], first: int, known: KnownAnswers, true: KnownAnswers, random: np.random.Generator
 ) -> Evidence:
     asked = Triples(pairs[:, 0], pairs[:, 1], np.zeros(len(pairs), dtype=np.int32))
-    scores = scorer.score_all_tails(*(torch.from_numpy(column.astype(np.int64)) for column in (asked.heads, asked.relations)))
-    scores, shift = scores.double().numpy(), torch.logsumexp(scores.double(), dim=1).numpy()
+    scores = scorer.numpy_scores(asked.heads, asked.relations).astype(np.float64)
+    highest = scores.max(axis=1)
+    shift = highest + np.log(np.exp(scores - highest[:, None]).sum(axis=1))
     rows, columns, weights, is_true, is_top = [], [], [], [], []
     known_offsets, known_tails = known.answers(asked.heads, asked.relations)
     true_offsets, true_tails = true.answers(asked.heads, asked.relations)
@@ -132,11 +137,9 @@ def _evidence_of(
         weights.append(each)
         is_true.append(np.arange(len(chosen)) < len(answers))
         is_top.append(np.isin(chosen, order[:10]))
-    row, column = np.concatenate(rows), np.concatenate(columns)
-    own = scores[row, column]
-    return Evidence(
-        own, own - shift[row], np.concatenate(is_true), np.concatenate(weights), np.concatenate(is_top), row + first
-    )
+    of = np.concatenate(rows)
+    own = scores[of, np.concatenate(columns)]
+    return Evidence(own, own - shift[of], np.concatenate(is_true), np.concatenate(weights), np.concatenate(is_top), of + first)
 
 
 def _fit(evidence: Evidence, *, is_relative: bool) -> Calibration:

@@ -1,38 +1,94 @@
-"""The card of a scorer's run: what it is, how it was trained, what it reached, for people."""
+"""The card of a scorer's run: what it is, how it was trained, what it reached, for people; and the reliability figure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from hopwalk.run import Run, write_text
+
+ENDING = """
+All settings are in `settings.toml`, the course of training in `history.jsonl`. The scorer knows nothing but its data: what is
+missing or wrong there is missing or wrong in its scores.
+"""
 
 
 def write_card(run: Run) -> None:
     """Write `card.md`, and `reliability.svg` where probabilities were measured."""
-    about, settings = run.about, run.settings.scorer
-    data = run.dataset
-    lines = [
-        f"# {settings.model} on {about['dataset']['name']}",
-        "",
-        f"A scorer f(head, relation, ·) trained by hopwalk {about['hopwalk']} on {len(data.facts):,} facts about {len(data.entities):,} "
-        f"entities and {len(data.relations):,} relations, in both directions. Data fingerprint `{about['dataset']['fingerprint'][:16]}`.",
-        "",
-        "| | |",
-        "|---|---|",
-        f"| recipe | {settings.recipe}: {settings.loss} loss, {settings.optimizer} {settings.learning_rate:g} |",
-        f"| dimension | {settings.dimension} |",
-        f"| seed | {settings.seed} |",
-        f"| status | {about['status']} after {about['epochs']} epochs ({about['seconds']:.0f} s of training); "
-        f"best epoch {about['best_epoch']} |",
-        f"| dev MRR (tails, filtered without test facts) | {_percent(about['valid_mrr'])} |",
-    ]
+    about, data = run.about, run.dataset
+    title, rows = _of_ensemble(about) if "members" in about else _of_scorer(run, about)
+    rows |= _of_probabilities(about)
+    text = (
+        f"# {title} on {data.name}\n\n"
+        f"A scorer f(head, relation, ·) made by hopwalk {about['hopwalk']} from {len(data.facts):,} facts in both directions, about "
+        f"{len(data.entities):,} entities and {len(data.relations):,} relations. Data fingerprint: `{data.fingerprint[:16]}`.\n\n"
+        "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows.items())
+    )
+    if about.get("reliability"):
+        write_text(run.path / "reliability.svg", reliability_svg(about["reliability"]["bins"]))
+        text += "\n![How often what is said with a probability is true](reliability.svg)\n"
+    write_text(run.path / "card.md", text + ENDING)
+
+
+def _of_ensemble(about: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    return "An ensemble", {"members": ", ".join(about["members"])}
+
+
+def _of_scorer(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    settings = run.settings.scorer
+    mrr = about.get("valid_mrr")
+    return settings.model, {
+        "recipe": f"{settings.recipe}: {settings.loss} loss, {settings.optimizer} {settings.learning_rate:g}",
+        "dimension": f"{settings.dimension}",
+        "seed": f"{settings.seed}",
+        "training": f"{about['status']} after {about.get('epochs', 0)} epochs, {about.get('seconds', 0):.0f} s; "
+        f"the best was epoch {about.get('best_epoch', 0)}",
+        "dev MRR (tails, filtered without test facts)": "no dev questions" if mrr is None else f"{100 * mrr:.2f}",
+    }
+
+
+def _of_probabilities(about: dict[str, Any]) -> dict[str, str]:
     calibration, reliability = about["calibration"], about.get("reliability")
     of = "log softmax of the score" if calibration["is_relative"] else "score"
-    lines.append(f"| probability | sigmoid({calibration['slope']:.4g} · {of} + {calibration['offset']:.4g}) |")
+    rows = {"probability": f"sigmoid({calibration['slope']:.4g} · {of} {calibration['offset']:+.4g})"}
     if reliability:
-        lines.append(f"| calibration error on dev | {reliability['error']:.5f}; ten likeliest: {reliability['top_error']:.4f} |")
-    lines += ["", "All settings are in `settings.toml`, the course of training in `history.jsonl`. The scorer knows nothing but its",
-              "data: what is missing or wrong there is missing or wrong in its scores.", ""]
-    write_text(run.path / "card.md", "\n".join(lines))
+        rows["calibration error on dev"] = (
+            f"{reliability['error']:.5f} over all candidates, {reliability['top_error']:.4f} over each question's ten likeliest"
+        )
+    return rows
 
 
-def _percent(share: float | None) -> str:
-    return "no dev questions" if share is None else f"{100 * share:.2f}"
+def reliability_svg(bins: Sequence[Sequence[float]]) -> str:
+    """A picture of the bins (mean probability, share that is true, number): on the diagonal, probabilities are right."""
+    size, margin = 320, 44
+    inner = size - margin - 16
+
+    def place(probability: float, share: float) -> tuple[float, float]:
+        return margin + inner * probability, 16 + inner * (1 - share)
+
+    most = max((count for _, _, count in bins), default=1)
+    dots = []
+    for mean, share, count in bins:
+        x, y = place(mean, share)
+        radius = 3 + 6 * (count / most) ** 0.5
+        dots.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="#2f6fb2" fill-opacity="0.75">'
+            f"<title>said {mean:.2f}, true {share:.2f}, {count:,.0f} candidates</title></circle>"
+        )
+    ticks = []
+    for tick in (0.0, 0.5, 1.0):
+        (x, bottom), (left, y) = place(tick, 0), place(0, tick)
+        ticks.append(f'<text x="{x:.0f}" y="{bottom + 16:.0f}" text-anchor="middle">{tick:g}</text>')
+        ticks.append(f'<text x="{left - 6:.0f}" y="{y + 4:.0f}" text-anchor="end">{tick:g}</text>')
+    (left, bottom), (right, top) = place(0, 0), place(1, 1)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size} {size}" width="{size}" '
+        'font-family="sans-serif" font-size="12">'
+        f'<rect width="{size}" height="{size}" fill="#fff"/>'
+        f'<rect x="{left:.0f}" y="{top:.0f}" width="{inner}" height="{inner}" fill="none" stroke="#999"/>'
+        f'<line x1="{left:.0f}" y1="{bottom:.0f}" x2="{right:.0f}" y2="{top:.0f}" stroke="#999" stroke-dasharray="4 4"/>'
+        + "".join(dots + ticks)
+        + f'<text x="{(left + right) / 2:.0f}" y="{size - 6}" text-anchor="middle">probability said</text>'
+        f'<text x="12" y="{(top + bottom) / 2:.0f}" text-anchor="middle" transform="rotate(-90 12 {(top + bottom) / 2:.0f})">'
+        "share that is true</text></svg>\n"
+    )

@@ -16,17 +16,22 @@ class ComplEx(ProductScorer):
     def query_vectors(self, heads: Tensor, relations: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """`head ∘ relation` in complex numbers [Q, 2D]: its real product with a tail's row is the score."""
         rate = self.settings.input_dropout
-        head_real, head_imaginary = dropout(heads, rate, generator).chunk(2, dim=1)
-        relation_real, relation_imaginary = dropout(relations, rate, generator).chunk(2, dim=1)
-        return torch.cat(
-            [
-                head_real * relation_real - head_imaginary * relation_imaginary,
-                head_real * relation_imaginary + head_imaginary * relation_real,
-            ],
-            dim=1,
-        )
+        return _product(dropout(heads, rate, generator), dropout(relations, rate, generator))
+
+    def pair_vectors(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """`conj(head) ∘ tail` in complex numbers [N, 2D]: its real product with a relation's row is the score."""
+        real, imaginary = heads.chunk(2, dim=1)
+        return _product(torch.cat([real, -imaginary], dim=1), tails)
 
     def moduli(self, embeddings: Tensor) -> Tensor:
         """The absolute values of the complex components."""
         real, imaginary = embeddings.chunk(2, dim=1)
         return (real.square() + imaginary.square() + 1e-20).sqrt()  # the root has no gradient at zero
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    """The products of complex numbers, component by component."""
+    left_real, left_imaginary = left.chunk(2, dim=1)
+    right_real, right_imaginary = right.chunk(2, dim=1)
+    real = left_real * right_real - left_imaginary * right_imaginary
+    return torch.cat([real, left_real * right_imaginary + left_imaginary * right_real], dim=1)

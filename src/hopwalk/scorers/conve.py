@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from hopwalk.errors import SettingsError
 from hopwalk.scorers.base import ProductScorer, dropout
@@ -26,7 +26,7 @@ class ConvE(ProductScorer):
         if rest or min(2 * self.height, self.width) < kernel:
             raise SettingsError(
                 f"scorer.dimension = {settings.dimension} does not make a picture of {self.height} rows for a kernel of {kernel}",
-                remedy="dimension must be a multiple of picture_height, and the picture no smaller than the kernel: 200 = 10 x 20.",
+                remedy="dimension must be a multiple of picture_height, the picture no smaller than the kernel: 200 = 10 x 20.",
             )
         self.filters = nn.Conv2d(1, settings.num_filters, kernel)
         size = settings.num_filters * (2 * self.height - kernel + 1) * (self.width - kernel + 1)
@@ -45,8 +45,8 @@ class ConvE(ProductScorer):
         settings, num_queries = self.settings, len(heads)
         picture = torch.cat([heads, relations], dim=1).view(num_queries, 1, 2 * self.height, self.width)
         picture = dropout(self.normalise_picture(picture), settings.input_dropout, generator)
-        features = F.relu(self.normalise_features(self.filters(picture)))
+        features = functional.relu(self.normalise_features(self.filters(picture)))
         channels = (num_queries, settings.num_filters, 1, 1)
         features = dropout(features, settings.feature_dropout, generator, channels)
         query = dropout(self.project(features.flatten(1)), settings.hidden_dropout, generator)
-        return F.relu(self.normalise_query(query))
+        return functional.relu(self.normalise_query(query))

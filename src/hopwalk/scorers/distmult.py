@@ -15,3 +15,7 @@ class DistMult(ProductScorer):
         """`head ∘ relation` [Q, D]."""
         rate = self.settings.input_dropout
         return dropout(heads, rate, generator) * dropout(relations, rate, generator)
+
+    def pair_vectors(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """`head ∘ tail` [N, D]."""
+        return heads * tails

@@ -46,7 +46,7 @@ class _SoftmaxLoss(torch.autograd.Function):
         return _keep_gradients(ctx, loss, gradient, vectors, table, bias, 1 / len(answers))
 
     @staticmethod
-    def backward(ctx: Any, outer: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, outer: Tensor) -> Any:
         return _gradients(ctx, outer)
 
 
@@ -97,7 +97,7 @@ class _BinaryLoss(torch.autograd.Function):
         return _keep_gradients(ctx, loss, gradient, vectors, table, bias, 1 / (num_entities * len(vectors)))
 
     @staticmethod
-    def backward(ctx: Any, outer: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, outer: Tensor) -> Any:
         return (*_gradients(ctx, outer), None)
 
 

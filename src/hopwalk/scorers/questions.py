@@ -1,4 +1,4 @@
-"""The questions a scorer is trained on: every distinct (head, relation) of the facts, in both directions, with all its answers."""
+"""What a scorer is trained on: every distinct question (head, relation, ?) of the facts, both ways, with all its answers."""
 
 from __future__ import annotations
 
@@ -60,28 +60,28 @@ class TrainingQuestions:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Among which entities a batch looks for its answers.
+    """Among which entities a batch looks for its answers: None for all of them.
 
-    `rows` are the entities that the batch needs, None for all of them. The first `size` of them are candidates, each of which
-    stands for `weights` entities. The batch's `heads` and `answers` are places in `rows`.
+    Each candidate stands for `weights` entities. The batch's `heads` and `answers` are rows of the table of embeddings that the
+    batch works with: of all entities, or of the candidates followed by the other heads.
     """
 
-    rows: Tensor | None
-    size: int
+    entities: Tensor | None
     weights: Tensor | None
     heads: Tensor
     answers: Tensor
 
     @staticmethod
-    def all(batch: Batch, num_entities: int) -> Candidates:
+    def all(batch: Batch) -> Candidates:
         """All entities are candidates."""
-        return Candidates(None, num_entities, None, batch.heads, batch.answers)
+        return Candidates(None, None, batch.heads, batch.answers)
 
 
-def sample_candidates(batch: Batch, num_sampled: int, num_entities: int, generator: torch.Generator) -> Candidates:
+def sample_candidates(batch: Batch, num_sampled: int, num_entities: int, generator: torch.Generator) -> tuple[Tensor, Candidates]:
     """All answers of the batch, and `num_sampled` of the other entities, drawn without replacement.
 
-    With the weights, sums over the candidates estimate sums over all entities without bias.
+    The first result are the entities whose embeddings the batch works with. With the weights, sums over the candidates estimate
+    sums over all entities without bias.
     """
     answers = batch.answers.unique()
     is_candidate = torch.zeros(num_entities, dtype=torch.bool)
@@ -95,4 +95,4 @@ def sample_candidates(batch: Batch, num_sampled: int, num_entities: int, generat
     rows = torch.cat([answers, others, heads[~is_candidate[heads]]])
     place = torch.empty(num_entities, dtype=torch.int64)
     place[rows] = torch.arange(len(rows))
-    return Candidates(rows, len(weights), weights, place[batch.heads], place[batch.answers])
+    return rows, Candidates(rows[: len(weights)], weights, place[batch.heads], place[batch.answers])

@@ -3,44 +3,63 @@
 from __future__ import annotations
 
 import platform
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hopwalk.config import ScorerSettings, Settings
+from hopwalk.config import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
 from hopwalk.run import Run
 from hopwalk.scorers.base import Calibration, Scorer
-from hopwalk.scorers.calibration import Reliability, calibrate
+from hopwalk.scorers.calibration import calibrate, measure_reliability
+from hopwalk.scorers.card import write_card
+from hopwalk.scorers.ensemble import Ensemble
 from hopwalk.scorers.models import build_scorer
+from hopwalk.scorers.tensorboard import TensorBoard
 from hopwalk.scorers.training import Watcher, load_arrays, train
 
-KIND = "scorer"
+SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
+RETRAIN = "Train it again."
 
 
-def train_into(path: Path, dataset: Dataset, settings: Settings, *, resume: bool, watcher: Watcher | None) -> Run:
+def train_into(
+    path: Path,
+    dataset: Dataset,
+    settings: Settings,
+    *,
+    resume: bool = False,
+    watchers: Sequence[Watcher] = (),
+    tensorboard: bool = False,
+) -> Run:
     """Train a scorer into a run folder, or go on with the run that is there; the finished or interrupted run."""
     scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer)
     run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else _begun(path, dataset, settings)
     if run.about.get("status") == "finished":
         return run
-    train(run, scorer, dataset, settings.scorer, watcher)
+    watchers = [*watchers, TensorBoard(path / "tensorboard")] if tensorboard else watchers
+    train(run, scorer, dataset, settings.scorer, watchers)
     describe(run, scorer)
     return run
 
 
 def _begun(path: Path, dataset: Dataset, settings: Settings) -> Run:
+    refuse_used_folder(path)
+    from hopwalk import __version__
+
+    about = {"kind": SCORER, "status": "training", "hopwalk": __version__, "machine": f"{platform.system()} {platform.machine()}"}
+    return Run.create(path, dataset, settings, about)
+
+
+def refuse_used_folder(path: Path) -> None:
+    """An error if a new run cannot go there."""
     if (path / "run.json").exists():
         remedy = "Go on with it with --resume (resume=True), or choose another folder."
         raise RunError("there is a run in this folder already", path=path, remedy=remedy)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunError("this is no empty folder", path=path, remedy="Choose another one for the run.")
-    from hopwalk import __version__
-
-    about = {"kind": KIND, "status": "training", "hopwalk": __version__, "machine": f"{platform.system()} {platform.machine()}"}
-    return Run.create(path, dataset, settings, about)
 
 
 def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
@@ -57,33 +76,25 @@ def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
 
 
 def describe(run: Run, scorer: Scorer) -> None:
-    """Find out how the scorer's scores become probabilities, and write that and the card into the run folder."""
-    found = calibrate(scorer, run.dataset)
-    is_sigmoid = run.settings.scorer.loss == "binary"
-    if found is not None:
-        fitted, reliability = found
-        if is_sigmoid:
-            from hopwalk.scorers.calibration import reliability as measure
+    """Find out how the scorer's scores become probabilities, and write that, the reliability and the card into the run folder.
 
-            reliability = measure(scorer, run.dataset, "valid") or reliability
-        else:
-            scorer.calibration = fitted
-        run.update_about(calibration=asdict(scorer.calibration), reliability=reliability.to_dict())
+    A model trained with binary cross-entropy gives log-odds by itself, and stays as it is; others are fitted to dev.
+    """
+    dataset = run.dataset
+    if run.about["kind"] == SCORER and run.settings.scorer.loss == "binary":
+        reliability = measure_reliability(scorer, dataset, "valid")
     else:
-        run.update_about(calibration=asdict(scorer.calibration))
-    from hopwalk.scorers.card import write_card
-
+        scorer.calibration, reliability = calibrate(scorer, dataset)
+    run.update_about(calibration=asdict(scorer.calibration), reliability=reliability.to_dict() if reliability else None)
     write_card(run)
 
 
 def load_scorer(path: str | Path) -> Scorer:
     """The scorer of a run folder."""
     run = Run.open(path)
-    if run.about["kind"] == "ensemble":
-        from hopwalk.scorers.ensemble import load_ensemble
-
-        return load_ensemble(run)
-    if run.about["kind"] != KIND:
+    if run.about["kind"] == ENSEMBLE:
+        return _load_ensemble(run)
+    if run.about["kind"] != SCORER:
         raise RunError(f"this is a run of kind {run.about['kind']!r}, not a scorer", path=path)
     dataset, settings = run.dataset, run.settings.scorer
     scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings)
@@ -100,4 +111,34 @@ def calibration_of(run: Run) -> Calibration:
     try:
         return Calibration(float(said.get("slope", 1)), float(said.get("offset", 0)), bool(said.get("is_relative", False)))
     except (TypeError, ValueError, AttributeError):
-        raise RunError("run.json is damaged: its calibration cannot be read", path=run.path, remedy="Train it again.") from None
+        raise RunError("run.json is damaged: its calibration cannot be read", path=run.path, remedy=RETRAIN) from None
+
+
+def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
+    """A run folder that holds copies of the runs as members of an ensemble."""
+    if len(members) < 2:
+        raise SettingsError("an ensemble needs two runs or more")
+    refuse_used_folder(path)
+    runs = [Run.open(member) for member in members]
+    for run in runs[1:]:
+        run.require_same_data(runs[0].dataset)
+    ensemble = Ensemble([load_scorer(member) for member in members])
+    names = [f"{number}-{run.settings.scorer.model.replace(':', '-')}" for number, run in enumerate(runs, start=1)]
+    for name, run in zip(names, runs, strict=True):
+        shutil.copytree(run.path, path / "members" / name, ignore=shutil.ignore_patterns("checkpoint.*", "tensorboard"))
+    about = {"kind": ENSEMBLE, "status": "finished", "hopwalk": runs[0].about["hopwalk"], "members": names}
+    combined = Run.create(path, runs[0].dataset, runs[0].settings, about)
+    describe(combined, ensemble)
+    return combined
+
+
+def _load_ensemble(run: Run) -> Ensemble:
+    names = run.about.get("members")
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and Path(name).name == name for name in names):
+        raise RunError("run.json is damaged: the members of the ensemble are missing", path=run.path, remedy="Combine it again.")
+    for name in names:
+        Run.open(run.path / "members" / name).require_same_data(run.dataset)
+    ensemble = Ensemble([load_scorer(run.path / "members" / name) for name in names])
+    ensemble.calibration = calibration_of(run)
+    ensemble.eval()
+    return ensemble

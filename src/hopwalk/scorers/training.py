@@ -1,13 +1,13 @@
 """Training a scorer: epochs, evaluation on dev, early stopping, checkpoints that lead to the same result.
 
-The random numbers of an epoch depend on the seed and the number of the epoch only. So a checkpoint holds parameters, optimizer state
-and a few numbers, and a run that goes on from it does exactly what it would have done without the interruption.
+The random numbers of an epoch depend on the seed and the number of the epoch only. So a checkpoint holds parameters, the state of
+the optimizer and a few numbers, and a run that goes on from it does exactly what it would have done without the interruption.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -38,16 +38,6 @@ class Watcher(Protocol):
         """An epoch was evaluated; the record is what goes into the history."""
 
 
-class NoWatcher:
-    """Nobody."""
-
-    def on_batch(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
-        """Nothing."""
-
-    def on_evaluation(self, record: Mapping[str, Any]) -> None:
-        """Nothing."""
-
-
 @dataclass
 class Progress:
     """How far training has come, in the numbers that a checkpoint keeps."""
@@ -60,21 +50,21 @@ class Progress:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-def train(run: Run, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings, watcher: Watcher | None = None) -> str:
+def train(run: Run, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings, watchers: Sequence[Watcher] = ()) -> str:
     """Train the scorer into the run folder, from its checkpoint if there is one; afterwards it has its best parameters.
 
     The result is "finished", or "interrupted" if Ctrl-C ended it; the run is usable either way.
     """
     if not len(dataset.facts):
         raise DataError(f"{dataset.name} has no facts to train on")
-    return _Training(run, scorer, dataset, settings, watcher or NoWatcher()).run()
+    return _Training(run, scorer, dataset, settings, watchers).run()
 
 
 class _Training:
     def __init__(
-        self, run: Run, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings, watcher: Watcher
+        self, run: Run, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings, watchers: Sequence[Watcher]
     ) -> None:
-        self._folder, self._scorer, self._dataset, self._settings, self._watcher = run, scorer, dataset, settings, watcher
+        self._folder, self._scorer, self._dataset, self._settings, self._watchers = run, scorer, dataset, settings, watchers
         self._questions = TrainingQuestions.of(dataset)
         self._dev = questions_of(dataset, "valid")
         self._known = answers_to_leave_out(dataset, "valid")
@@ -133,7 +123,8 @@ class _Training:
                     f"the loss is {loss} in epoch {epoch}", remedy="Training has diverged: set a smaller scorer.learning_rate."
                 )
             total += loss
-            self._watcher.on_batch(epoch, number, num_batches, loss)
+            for watcher in self._watchers:
+                watcher.on_batch(epoch, number, num_batches, loss)
         return total / num_batches
 
     def _evaluate(self, loss: float) -> None:
@@ -153,7 +144,8 @@ class _Training:
         record["evaluation_seconds"] = round(time.perf_counter() - start, 3)
         progress.history.append(record)
         self._folder.add_to_history(record)
-        self._watcher.on_evaluation(record)
+        for watcher in self._watchers:
+            watcher.on_evaluation(record)
 
     def _save_checkpoint(self) -> None:
         # The best parameters go first: were we stopped between the two files, the epochs since the last checkpoint are done
@@ -161,9 +153,7 @@ class _Training:
         self._folder.save_weights(self._best)
         state = {f"optimizer.{name}": value.numpy() for name, value in self._optimizer.state().items()}
         parameters = {f"scorer.{name}": value for name, value in arrays_of(self._scorer).items()}
-        save_arrays(
-            self._folder.checkpoint_path, state | parameters, {"kind": "checkpoint", "progress": asdict(self._progress)}
-        )
+        save_arrays(self._folder.checkpoint_path, state | parameters, {"kind": "checkpoint", "progress": asdict(self._progress)})
         self._last_checkpoint = time.monotonic()
 
     def _resume(self) -> None:

@@ -1,0 +1,531 @@
+"""PyKEEN's models as scorers, by name (`pykeen:TransE`): built and trained here, or adopted as PyKEEN has trained them.
+
+PyKEEN asks for heads in one of two ways. A model made for inverse triples, as all are that are built here, has a second embedding
+for every relation: `(t, relation⁻¹, ?)` is then `score_t` with that embedding, as in PyKEEN's own `predict_h`, and a triple is
+`score_hrt` with it. A model made without has `score_h`, and a triple of an inverse relation is the triple turned round.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import logging
+import platform
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from hopwalk.config import ScorerSettings, Settings, changed
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.triples import Triples
+from hopwalk.data.vocabulary import Vocabulary
+from hopwalk.errors import DataError, MissingExtraError, SettingsError, UnknownNameError, did_you_mean
+from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
+from hopwalk.run import Run
+from hopwalk.scorers.base import TrainableScorer
+from hopwalk.scorers.questions import Batch, Candidates, sample_candidates
+
+if TYPE_CHECKING:
+    from hopwalk.scorers.optimizers import Optimizer
+
+BYTES_AT_ONCE = 2**28
+WITH_INVERSES = "create_inverse_triples"  # a model option that is ours: whether head questions have embeddings of their own
+WITHOUT_INVERSES = {"rgcn"}  # makes its own inverse edges, and refuses others
+UNFIT = {
+    "fixed": "it is a stand-in that learns nothing",
+    "cooccurrencefiltered": "it is a filter round another model",
+    "complexliteral": "it needs numbers that describe the entities",
+    "distmultliteral": "it needs numbers that describe the entities",
+    "distmultliteralgated": "it needs numbers that describe the entities",
+    "inductivenodepiece": "it needs a second graph to answer on",
+    "inductivenodepiecegnn": "it needs a second graph to answer on",
+}
+NOT_OPTIONS = {"self", "triples_factory", "loss", "loss_kwargs", "predict_with_sigmoid", "random_seed", "embedding_dim"}
+
+
+class PykeenScorer(TrainableScorer):
+    """A PyKEEN model over the R relations of the data, and `row` of every entity and relation in it.
+
+    Scores are made for as many questions and candidates at once as keep the tensors of a forward pass within 256 MB
+    (`BYTES_AT_ONCE`), by what the model was measured to make; learning takes about twice that for its gradients. What does not
+    grow with questions or candidates comes on top, for example one pass of messages over the graph.
+
+    `scorer.n3`, `initial_scale` and the dropouts are not for these models: they have regularizers, initializers and dropouts of
+    their own, which `model_options` can set.
+    """
+
+    entity_rows: Tensor
+    relation_rows: Tensor
+
+    def __init__(self, model: Any, settings: ScorerSettings) -> None:
+        super().__init__(model.num_entities, model.num_real_relations)
+        self.model = model
+        self.settings = settings
+        self.register_buffer("entity_rows", torch.arange(model.num_entities))
+        self.register_buffer("relation_rows", torch.arange(model.num_real_relations))
+        self._cost: _Cost | None = None
+        # Who asks for the parameters may change them: what message passing made of the old ones must go.
+        cast("Any", self).register_state_dict_pre_hook(lambda module, prefix, keep_vars: module._forget())
+
+    @staticmethod
+    def build(num_entities: int, num_relations: int, settings: ScorerSettings, facts: Triples | None = None) -> PykeenScorer:
+        """The model that the settings name, with fresh parameters drawn by their seed.
+
+        Models that pass messages over the graph (RGCN, CompGCN, NodePiece) need the facts; others know how many entities and
+        relations there are, and nothing else.
+        """
+        name, kind = _named(settings.model)
+        if getattr(settings, "relation_weight", 0):
+            raise SettingsError(f"scorer.relation_weight has no meaning for PyKEEN's {kind.__name__}", remedy="Set it to 0.")
+        options = _checked_options(kind, settings.model_options)
+        with_inverses = bool(options.pop(WITH_INVERSES, name not in WITHOUT_INVERSES))
+        if "embedding_dim" in inspect.signature(kind).parameters:
+            options["embedding_dim"] = settings.dimension
+        with torch.random.fork_rng(devices=[]), _quiet_pykeen():
+            torch.default_generator.manual_seed(settings.seed)
+            model = _make(kind, _counts(num_entities, num_relations, with_inverses, facts), options)
+        return PykeenScorer(model, settings)
+
+    def train(self, mode: bool = True) -> PykeenScorer:
+        """Set training or evaluation mode."""
+        self._forget()
+        super().train(mode)
+        return self
+
+    def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The score of every entity as the tail of every question [Q, E]."""
+        if not len(heads):
+            return torch.empty(0, self.num_entities)
+        num_questions, num_candidates = self.cost.at_once(self.num_entities)
+        candidates = _slices(None, self.num_entities, num_candidates)
+        return torch.cat(
+            [
+                torch.cat([self._scores(*asked, rows) for rows in candidates], dim=1)
+                for asked in zip(torch.split(heads, num_questions), torch.split(relations, num_questions), strict=True)
+            ]
+        )
+
+    def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """The score of every triple [N]."""
+        if not len(heads):
+            return torch.empty(0)
+        given, relations, is_inverse = self._rows(heads, relations)
+        tails = self.entity_rows[tails]
+        if not self.model.use_inverse_triples:
+            given, tails = torch.where(is_inverse, tails, given), torch.where(is_inverse, given, tails)
+        triples = torch.stack([given, relations, tails], dim=1)
+        return torch.cat([self.model.score_hrt(part) for part in torch.split(triples, self.cost.at_once(1)[0])]).squeeze(1)
+
+    def learn(self, batch: Batch, optimizer: Optimizer, generator: torch.Generator) -> float:
+        """Learn from a batch of questions; the loss before it, without the model's penalties.
+
+        The gradients of its parts add up to those of the batch. Only batch normalisation sees parts: it uses their statistics,
+        and where a part has one question, the running ones.
+        """
+        among = Candidates.all(batch)
+        if self.settings.candidates:
+            _, among = sample_candidates(batch, self.settings.candidates, self.num_entities, generator)
+        placed = Batch(batch.heads, batch.relations, batch.questions, among.answers)
+        num_candidates = self.num_entities if among.entities is None else len(among.entities)
+        at_once, most = self.cost.at_once(num_candidates)
+        slices = _slices(among.entities, num_candidates, most)
+        seed, loss = int(torch.randint(2**62, (), generator=generator)), 0.0
+        with torch.random.fork_rng(devices=[]):  # PyKEEN's dropout draws from the global generator
+            torch.default_generator.manual_seed(seed)
+            for first in range(0, len(batch.heads), at_once):
+                part = _part(placed, first, first + at_once)
+                of_questions, of_answers = len(part.heads) / len(batch.heads), len(part.answers) / len(batch.answers)
+                of_loss = of_answers if self.settings.loss == "softmax" else of_questions
+                with _running_statistics(self.model, is_needed=len(part.heads) == 1):
+                    loss += self._go_back(part, slices, among.weights, of_loss, of_questions)
+        optimizer.step()
+        with torch.no_grad():
+            self.model.post_parameter_update()
+        return loss
+
+    def _go_back(self, part: Batch, slices: list[Any], weights: Tensor | None, of_loss: float, of_penalty: float) -> float:
+        """Add a part's gradients to those there are; its loss. `of_loss` and `of_penalty` are its shares of the batch."""
+        if len(slices) == 1:
+            loss = of_loss * _loss_of_scores(self._fresh_scores(part, slices[0]), part, self.settings, weights)
+            torch.autograd.backward(loss + of_penalty * self._penalty())
+            return loss.item()
+        # More candidates than fit: the scores without gradients first, then again slice by slice, each with its gradient.
+        state = torch.get_rng_state()
+        with torch.no_grad():
+            scores = torch.cat([self._fresh_scores(part, candidates) for candidates in slices], dim=1).requires_grad_()
+        loss = of_loss * _loss_of_scores(scores, part, self.settings, weights)
+        gradients = torch.autograd.grad(loss, scores)[0].split([len(candidates) for candidates in slices], dim=1)
+        torch.set_rng_state(state)
+        for candidates, gradient in zip(slices, gradients, strict=True):
+            total = (self._fresh_scores(part, candidates) * gradient).sum()
+            torch.autograd.backward(total + of_penalty * len(candidates) / scores.shape[1] * self._penalty())
+        return loss.item()
+
+    def _penalty(self) -> Tensor:
+        """What the model's regularizers have to say about the representations used since they were last asked."""
+        return torch.as_tensor(self.model.collect_regularization_term()).sum()
+
+    def _fresh_scores(self, part: Batch, candidates: Tensor | None) -> Tensor:
+        self._forget()
+        return self._scores(part.heads, part.relations, candidates)
+
+    def _scores(self, heads: Tensor, relations: Tensor, candidates: Tensor | None) -> Tensor:
+        """The scores of some candidates [Q, C], or of all entities, all at once."""
+        given, relations, is_inverse = self._rows(heads, relations)
+        is_in_order = candidates is None and torch.equal(self.entity_rows, torch.arange(self.num_entities))
+        rows = None if is_in_order else self.entity_rows if candidates is None else self.entity_rows[candidates]
+        if self.model.use_inverse_triples:
+            return self.model.score_t(torch.stack([given, relations], dim=1), tails=rows)  # type: ignore[no-any-return]
+        forward, backward = (~is_inverse).nonzero().squeeze(1), is_inverse.nonzero().squeeze(1)
+        parts = []
+        if len(forward):
+            parts.append(self.model.score_t(torch.stack([given[forward], relations[forward]], dim=1), tails=rows))
+        if len(backward):
+            parts.append(self.model.score_h(torch.stack([relations[backward], given[backward]], dim=1), heads=rows))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)[torch.cat([forward, backward]).argsort()]
+
+    def _rows(self, heads: Tensor, relations: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """PyKEEN's ids of the entities and relations of questions, and which of the relations are inverse ones."""
+        is_inverse: Tensor = self.relation_ids.is_inverse(relations)
+        rows = self.relation_rows[torch.where(is_inverse, self.relation_ids.inverse(relations), relations)]
+        if self.model.use_inverse_triples:
+            inverter = self.model.relation_inverter
+            rows = inverter.map(rows[:, None], index=0).squeeze(1)
+            rows = torch.where(is_inverse, inverter.get_inverse_id(rows), rows)
+        return self.entity_rows[heads], rows, is_inverse
+
+    def _forget(self) -> None:
+        """Drop what models that pass messages keep from one call to the next."""
+        for module in self.modules():
+            for name in ("enriched_embeddings", "enriched_representations"):
+                if getattr(module, name, None) is not None:
+                    setattr(module, name, None)
+
+    @property
+    def cost(self) -> _Cost:
+        """How much memory scoring takes; measured when first asked for."""
+        if self._cost is None:
+            is_training = self.training
+            self.eval()
+            directions = (0, self.relation_ids.num_relations)
+            self._cost = _Cost.highest(*(_Cost.measured(self, relation_id) for relation_id in directions))
+            self.train(is_training)
+        return self._cost
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Bytes: Q questions with C candidates make `constant + C · of_candidate + Q · (of_question + C · of_pair)` of tensors."""
+
+    of_question: float
+    of_candidate: float
+    of_pair: float
+
+    def at_once(self, num_candidates: int) -> tuple[int, int]:
+        """How many questions and candidates stay within `BYTES_AT_ONCE`: all candidates if possible; one of each at least."""
+        room = BYTES_AT_ONCE - self.of_candidate * num_candidates
+        if self.of_question + self.of_pair * num_candidates > room:
+            room = BYTES_AT_ONCE / 2  # for what the candidates share, and as much for what each question makes
+            most = min(room / max(self.of_candidate, 1), (room - self.of_question) / max(self.of_pair, 1))
+            num_candidates = max(min(int(most), num_candidates), 1)
+        num_questions = room // max(self.of_question + self.of_pair * num_candidates, 1)
+        return max(int(num_questions), 1), num_candidates
+
+    @staticmethod
+    def measured(scorer: PykeenScorer, relation_id: int) -> _Cost:
+        """By scoring few questions of a relation with few candidates."""
+        (few, more), (some, others) = (2, 4), (8, 16)
+        made = {}
+        for questions, candidates in itertools.product((few, more), (some, others)):
+            heads, rows = (torch.arange(count) % scorer.num_entities for count in (questions, candidates))
+            with torch.inference_mode(False), torch.no_grad(), _CountedBytes() as counted:
+                scorer._forget()
+                scorer._scores(heads, torch.full_like(heads, relation_id), rows)
+            made[questions, candidates] = counted.total
+        pairs = (others - some) * (more - few)
+        of_pair = max((made[more, others] - made[more, some] - made[few, others] + made[few, some]) / pairs, 0)
+        of_question = (made[more, some] - made[few, some]) / (more - few) - some * of_pair
+        of_candidate = (made[few, others] - made[few, some]) / (others - some) - few * of_pair
+        return _Cost(max(of_question, 0), max(of_candidate, 0), of_pair)
+
+    @staticmethod
+    def highest(*costs: _Cost) -> _Cost:
+        """The highest of each."""
+        return _Cost(*(max(getattr(cost, name) for cost in costs) for name in _Cost.__dataclass_fields__))
+
+
+class _CountedBytes(TorchDispatchMode):  # type: ignore[no-untyped-call, unused-ignore]
+    """Counts the bytes of the tensors that operations make, as if none were ever freed. Views count nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call, unused-ignore]
+        self.total = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        given = {value.untyped_storage().data_ptr() for value in args if isinstance(value, Tensor)}
+        for made in result if isinstance(result, list | tuple) else [result]:
+            if isinstance(made, Tensor) and made.untyped_storage().data_ptr() not in given:
+                self.total += made.untyped_storage().nbytes()
+        return result
+
+
+def adopt(
+    model: Any,
+    dataset: Dataset,
+    *,
+    entity_to_id: Mapping[str, int],
+    relation_to_id: Mapping[str, int],
+    settings: ScorerSettings | None = None,
+) -> PykeenScorer:
+    """A scorer of the data set from a model that PyKEEN trained, not a copy of it; ids are matched by label.
+
+    It takes the live model, for example `pipeline(…).model`: PyKEEN's own `trained_model.pkl` is a pickle, whose loading runs
+    whatever code is in it, so hopwalk does not read it. The labels are those of PyKEEN's training factory. The scores are not
+    calibrated; `adopt_into` does that.
+    """
+    kind = _named(f"pykeen:{type(model).__name__}")[1]
+    if not isinstance(model, kind):
+        raise UnknownNameError(f"{type(model).__name__} is not PyKEEN's model of that name")
+    if any(value.device.type != "cpu" for value in model.state_dict().values()):
+        raise SettingsError("the PyKEEN model is not on the processor", remedy="Give model.cpu().")
+    settings = settings or ScorerSettings()
+    scorer = PykeenScorer(model, settings.model_copy(update={"model": f"pykeen:{kind.__name__}"}))
+    scorer.entity_rows.copy_(_matched("entities", dataset.entities, entity_to_id, scorer.num_entities))
+    scorer.relation_rows.copy_(_matched("relations", dataset.relations, relation_to_id, scorer.relation_ids.num_relations))
+    return scorer.eval()
+
+
+def adopt_into(path: Path, model: Any, factory: Any, dataset: Dataset, settings: Settings | None = None) -> Run:
+    """A run folder with a model that PyKEEN trained, calibrated on dev; `factory` is the one it was trained on.
+
+    `scorer.dimension` and `scorer.model_options` must be the arguments the model was made with, so that it can be built again;
+    whether it then has the same scores is checked.
+    """
+    from hopwalk import __version__
+    from hopwalk.scorers.runs import SCORER, describe, refuse_used_folder
+    from hopwalk.scorers.training import arrays_of
+
+    refuse_used_folder(path)
+    settings = settings or Settings()
+    labels = {"entity_to_id": factory.entity_to_id, "relation_to_id": factory.relation_to_id}
+    scorer, settings = _built_again(adopt(model, dataset, **labels, settings=settings.scorer), settings)
+    about = {
+        "kind": SCORER,
+        "status": "finished",
+        "hopwalk": __version__,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "adopted_from": f"PyKEEN {_pykeen().get_version()}",
+        "epochs": 0,
+        "best_epoch": 0,
+        "seconds": 0.0,
+        "valid_mrr": _dev_mrr(scorer, dataset),
+    }
+    run = Run.create(path, dataset, settings, about)
+    run.save_weights(arrays_of(scorer))
+    describe(run, scorer)
+    return run
+
+
+def _built_again(adopted: PykeenScorer, settings: Settings) -> tuple[PykeenScorer, Settings]:
+    """The adopted scorer as it can be built from settings and weights, and these settings; an error if they do not make it."""
+    options = settings.scorer.model_options
+    if WITH_INVERSES not in options:
+        said = f"{WITH_INVERSES} = {str(adopted.model.use_inverse_triples).lower()}"
+        options = f"{options}, {said}" if options.strip() else said
+    # With the softmax loss, scores are not taken for log-odds, and get calibrated.
+    values = {"scorer.model": adopted.settings.model, "scorer.model_options": options, "scorer.loss": "softmax"}
+    settings = changed(settings, values)
+    scorer = PykeenScorer.build(adopted.num_entities, adopted.relation_ids.num_relations, settings.scorer)
+    own, given = scorer.state_dict(), adopted.state_dict()
+    for name in sorted(own.keys() | given.keys()):
+        ours, theirs = (tuple(state[name].shape) if name in state else "nothing" for state in (own, given))
+        if ours != theirs:
+            raise _does_not_fit(scorer.settings, f"has {ours} as {name}, and the model given has {theirs}")
+        own[name].copy_(given[name])
+    heads, relations = (torch.arange(64) % count for count in (scorer.num_entities, scorer.relation_ids.num_directed))
+    with torch.inference_mode():
+        scores, wanted = (one.eval().score_all_tails(heads, relations) for one in (scorer, adopted))
+    if not torch.allclose(scores, wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max())):
+        raise _does_not_fit(scorer.settings, "has other scores than the model given, with the same weights")
+    return scorer, settings
+
+
+def _does_not_fit(settings: ScorerSettings, problem: str) -> SettingsError:
+    given = f"scorer.dimension = {settings.dimension} and scorer.model_options = {settings.model_options!r}"
+    remedy = "Set both to the arguments that the model was made with in PyKEEN."
+    return SettingsError(f"{settings.model} built with {given} {problem}", remedy=remedy)
+
+
+def _matched(what: str, vocabulary: Vocabulary, label_to_id: Mapping[str, int], count: int) -> Tensor:
+    """PyKEEN's id of every label of the vocabulary; an error unless the labels are the same."""
+    labels = list(vocabulary)
+    missing, unknown = [label for label in labels if label not in label_to_id], set(label_to_id).difference(labels)
+    remedy = "Train it in PyKEEN on hopwalk.to_pykeen(dataset).training, or take the data set from PyKEEN by hopwalk.from_pykeen."
+    if missing:
+        raise DataError(
+            f"the PyKEEN model does not know {_some(missing)} of the data set's {len(labels):,} {what}", remedy=remedy
+        )
+    if unknown:
+        raise DataError(f"the PyKEEN model knows {what} that the data set has not: {_some(sorted(unknown))}", remedy=remedy)
+    ids = torch.tensor([label_to_id[label] for label in labels], dtype=torch.int64)
+    if len(labels) != count or not torch.equal(ids.sort().values, torch.arange(count)):
+        problem = f"the PyKEEN model has {count:,} {what}, which are not those of the {len(labels):,} labels given with it"
+        raise DataError(problem, remedy="Give the labels of the triples factory it was trained on.")
+    return ids
+
+
+def _some(labels: list[str], most: int = 3) -> str:
+    listed = ", ".join(repr(label) for label in labels[:most])
+    return listed if len(labels) <= most else f"{listed} and {len(labels) - most:,} more"
+
+
+def _dev_mrr(scorer: PykeenScorer, dataset: Dataset) -> float | None:
+    questions, known = questions_of(dataset, "valid"), answers_to_leave_out(dataset, "valid")
+    if not len(questions):
+        return None
+    return metrics(rank_answers(scorer.numpy_scores, questions, known, num_entities=scorer.num_entities)).mrr
+
+
+def _loss_of_scores(scores: Tensor, batch: Batch, settings: ScorerSettings, weights: Tensor | None = None) -> Tensor:
+    """The loss of scores [Q, C] by plain autograd: the same as `losses.softmax_loss` and `losses.binary_loss` of those scores."""
+    of_answers = scores[batch.questions, batch.answers].sum()
+    if settings.loss == "softmax":
+        counts = torch.bincount(batch.questions, minlength=len(scores)).to(scores.dtype)
+        totals = torch.logsumexp(scores if weights is None else scores + weights.log(), dim=1)
+        return (counts @ totals - of_answers) / max(len(batch.answers), 1)
+    num_entities = scores.shape[1] if weights is None else float(weights.sum())
+    surprise = nn.functional.softplus(scores) - settings.label_smoothing / num_entities * scores
+    if weights is not None:
+        surprise = surprise * weights
+    return (surprise.sum() - (1 - settings.label_smoothing) * of_answers) / (num_entities * len(scores))
+
+
+def _part(batch: Batch, first: int, last: int) -> Batch:
+    """The questions from `first` to before `last`."""
+    own = (batch.questions >= first) & (batch.questions < last)
+    return Batch(batch.heads[first:last], batch.relations[first:last], batch.questions[own] - first, batch.answers[own])
+
+
+def _slices(rows: Tensor | None, count: int, size: int) -> list[Any]:
+    """The rows, None for all of `count`, as they are if no more than `size`, and otherwise in slices."""
+    return [rows] if size >= count else list(torch.split(torch.arange(count) if rows is None else rows, size))
+
+
+@contextmanager
+def _running_statistics(model: nn.Module, is_needed: bool) -> Iterator[None]:
+    """Batch normalisation with its running statistics: a single question has no spread of its own."""
+    layers = [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training]
+    layers = layers if is_needed else []
+    for layer in layers:
+        layer.eval()
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.train()
+
+
+def _pykeen() -> Any:
+    try:
+        import pykeen.models
+        import pykeen.triples
+        import pykeen.utils
+        import pykeen.version
+    except ImportError:
+        raise MissingExtraError("pykeen", "pykeen", "A scorer of PyKEEN's") from None
+    return pykeen
+
+
+def _named(model: str) -> tuple[str, Any]:
+    """PyKEEN's normalized name and the class of a model, by the name after `pykeen:`."""
+    resolver = _pykeen().models.model_resolver
+    wanted = model.partition(":")[2].strip()
+    name = resolver.normalize(wanted)
+    if name in UNFIT:
+        raise SettingsError(f"PyKEEN's {wanted} cannot be a scorer: {UNFIT[name]}", remedy="Choose another model.")
+    try:
+        return name, resolver.lookup_dict[name]
+    except KeyError:
+        known = sorted(known for known in resolver.lookup_dict if known not in UNFIT)
+        listed = ", ".join(resolver.lookup_dict[key].__name__ for key in known)
+        remedy = did_you_mean(name, known) or f"PyKEEN's models are: {listed}."
+        raise UnknownNameError(f"PyKEEN has no model {wanted!r}", remedy=remedy) from None
+
+
+def _checked_options(kind: Any, text: str) -> dict[str, Any]:
+    """The keyword arguments for a model that `scorer.model_options` gives.
+
+    Values are numbers, names, and lists and tables of numbers, never names within a table: settings come with run folders from
+    elsewhere, and some of PyKEEN's parts take names of files to unpickle.
+    """
+    try:
+        options: dict[str, Any] = tomllib.loads(f"options = {{{text}}}")["options"]
+    except (tomllib.TOMLDecodeError, KeyError) as error:
+        remedy = "Write it as in TOML, for example: scoring_fct_norm = 2, entity_initializer = 'xavier_uniform'."
+        raise SettingsError(f"scorer.model_options = {text!r} cannot be read ({error})", remedy=remedy) from None
+    parameters = inspect.signature(kind.__init__).parameters.values()
+    known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD and one.name not in NOT_OPTIONS] + [WITH_INVERSES]
+    for name, value in options.items():
+        problem, remedy = f"PyKEEN's {kind.__name__} has no argument {name!r}", did_you_mean(name, known)
+        if name == "embedding_dim":
+            raise SettingsError(problem + " here", remedy="Set scorer.dimension.")
+        if name not in known:
+            raise SettingsError(problem, remedy=remedy or f"It has: {', '.join(known)}.")
+        if not isinstance(value, str) and not _is_plain(value):
+            problem = f"the argument {name!r} of PyKEEN's {kind.__name__} cannot be set to {value!r}"
+            raise SettingsError(problem, remedy="It can be a number, true, false, a name, or a list or table of numbers.")
+    return options
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | dict):
+        return all(_is_plain(inner) for inner in (value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int | float)
+
+
+def _counts(num_entities: int, num_relations: int, with_inverses: bool, facts: Triples | None) -> Any:
+    """What PyKEEN's models are told about the data: how much of it there is and, if given, the facts."""
+    triples = _pykeen().triples
+    if facts is None:
+        return triples.KGInfo(num_entities, num_relations, with_inverses)
+    ids = torch.from_numpy(facts.array().astype(np.int64))
+    return triples.CoreTriplesFactory(ids, num_entities, num_relations, create_inverse_triples=with_inverses)
+
+
+def _make(kind: Any, counts: Any, options: Mapping[str, Any]) -> Any:
+    """A model of PyKEEN's with these keyword arguments."""
+    name, given = kind.__name__, ", ".join(f"{key} = {value!r}" for key, value in options.items()) or "its defaults"
+    try:
+        model = kind(triples_factory=counts, random_seed=_pykeen().utils.NoRandomSeedNecessary, **options)
+    except AttributeError as error:
+        if "mapped_triples" not in str(error):
+            raise SettingsError(f"PyKEEN's {name} cannot be built with {given} ({error})") from None
+        problem = f"PyKEEN's {name} passes messages over the facts, which are not known where it is built"
+        raise SettingsError(problem, remedy="Choose another model.") from None
+    except Exception as error:  # PyKEEN and PyTorch complain in many ways
+        problem = f"PyKEEN's {name} cannot be built with {given} ({type(error).__name__}: {error})"
+        raise SettingsError(problem, remedy="Set scorer.dimension and scorer.model_options to what it takes.") from None
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise SettingsError(f"PyKEEN's {name} has nothing to learn", remedy="Choose another model.")
+    return model
+
+
+@contextmanager
+def _quiet_pykeen() -> Iterator[None]:
+    """Without PyKEEN's advice on how models were used in their papers."""
+    logger = logging.getLogger("pykeen")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
