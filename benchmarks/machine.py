@@ -64,6 +64,20 @@ def describe_machine() -> Machine:
     )
 
 
+def describe_source() -> dict[str, object]:
+    """The short form of `describe_machine`, without measurements."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _git("rev-parse", "HEAD"),
+        "has_uncommitted_source": bool(_git("status", "--porcelain", "--", "src")),
+        "source_sha256": source_sha256(),
+        "cpu": cpu_model(),
+        "cores": os.cpu_count() or 1,
+        "python": platform.python_version(),
+        "libraries": {name: version(name) for name in (*LIBRARIES, "torch")},
+    }
+
+
 def cpu_model() -> str:
     """The name of the processor."""
     cpuinfo = Path("/proc/cpuinfo")

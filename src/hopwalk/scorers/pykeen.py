@@ -36,7 +36,7 @@ from hopwalk.scorers.questions import Batch, Candidates, sample_candidates
 if TYPE_CHECKING:
     from hopwalk.scorers.optimizers import Optimizer
 
-BYTES_AT_ONCE = 2**28
+BYTES_AT_ONCE = 2**27
 WITH_INVERSES = "create_inverse_triples"  # a model option that is ours: whether head questions have embeddings of their own
 WITHOUT_INVERSES = {"rgcn"}  # makes its own inverse edges, and refuses others
 UNFIT = {
@@ -54,12 +54,12 @@ NOT_OPTIONS = {"self", "triples_factory", "loss", "loss_kwargs", "predict_with_s
 class PykeenScorer(TrainableScorer):
     """A PyKEEN model over the R relations of the data, and `row` of every entity and relation in it.
 
-    Scores are made for as many questions and candidates at once as keep the tensors of a forward pass within 256 MB
-    (`BYTES_AT_ONCE`), by what the model was measured to make; learning takes about twice that for its gradients. What does not
-    grow with questions or candidates comes on top, for example one pass of messages over the graph.
+    Scores are made for as many questions and candidates at once as keep the tensors of a forward pass within 128 MB
+    (`BYTES_AT_ONCE`), by what the model was measured to make; with the backward pass it is about three times as much. What does
+    not grow with questions or candidates comes on top: the scores asked for, or a pass of messages over the graph.
 
-    `scorer.n3`, `initial_scale` and the dropouts are not for these models: they have regularizers, initializers and dropouts of
-    their own, which `model_options` can set.
+    `scorer.n3`, `relation_weight`, `initial_scale` and the dropouts are not for these models: they have regularizers, initializers
+    and dropouts of their own, which `model_options` can set.
     """
 
     entity_rows: Tensor
@@ -83,8 +83,6 @@ class PykeenScorer(TrainableScorer):
         relations there are, and nothing else.
         """
         name, kind = _named(settings.model)
-        if getattr(settings, "relation_weight", 0):
-            raise SettingsError(f"scorer.relation_weight has no meaning for PyKEEN's {kind.__name__}", remedy="Set it to 0.")
         options = _checked_options(kind, settings.model_options)
         with_inverses = bool(options.pop(WITH_INVERSES, name not in WITHOUT_INVERSES))
         if "embedding_dim" in inspect.signature(kind).parameters:

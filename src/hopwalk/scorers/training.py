@@ -6,6 +6,7 @@ the optimizer and a few numbers, and a run that goes on from it does exactly wha
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -90,6 +91,8 @@ class _Training:
             epochs=progress.epoch,
             best_epoch=progress.best_epoch,
             seconds=round(progress.seconds, 2),
+            threads=torch.get_num_threads(),
+            peak_memory_bytes=peak_memory_bytes(),
             valid_mrr=progress.best_mrr if progress.best_mrr >= 0 else None,
         )
         if status == "finished":
@@ -168,6 +171,16 @@ class _Training:
             best = self._folder.load_weights()
             self._best = {name: best.array(name) for name in best.names}
         self._folder.write_history(self._progress.history)
+
+
+def peak_memory_bytes() -> int | None:
+    """The most memory this process has had, where the system tells."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
 
 
 def _seed_of_epoch(seed: int, epoch: int) -> int:

@@ -1,0 +1,98 @@
+"""Train scorers by their recipes, rank dev and test, and keep what came out in `results/scorers/`, one file per run.
+
+    python -m benchmarks.scorer_results umls:complex:modern:0,1,2 wn18rr:distmult:modern
+
+Each argument is DATA:SCORER:RECIPE[:SEEDS]. Runs go to `runs/results/`; one that was interrupted goes on where it stopped, one that is
+finished is not trained again. A result says which command made it, on which commit and machine, and how long it took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import PROJECT, describe_source
+from hopwalk import api
+from hopwalk.config import load_settings
+from hopwalk.run import write_text
+
+RUNS = PROJECT / "runs" / "results"
+RESULTS = PROJECT / "results" / "scorers"
+
+
+def make_result(data: str, scorer: str, recipe: str, seed: int, overrides: list[str], name: str, note: str) -> Path:
+    """Train or go on with a run, evaluate it, and write its result; the file."""
+    said = [f"scorer.model={scorer}", f"scorer.recipe={recipe}", f"scorer.seed={seed}", *overrides]
+    settings = load_settings(data, overrides=said)
+    folder = RUNS / name
+    begun = RUNS / f"{name}.source.json"  # of when the run began, should it go on another day
+    if not begun.exists():
+        write_text(begun, json.dumps(describe_source()))
+    source = json.loads(begun.read_text(encoding="utf-8"))
+    run = api.train_scorer(api.load_dataset(data), settings, out=folder, resume=True, watcher=Printer(name))
+    changes = " ".join(f"--set {override}" for override in overrides)
+    about = run.about
+    result = {
+        "name": name,
+        "command": f"hopwalk train {data} --scorer {scorer} --recipe {recipe} --seed {seed} {changes}".strip(),
+        "note": note,
+        "source": source,
+        "data": about["dataset"],
+        "settings": run.settings.scorer.model_dump(),
+        "status": about["status"],
+        "threads": about["threads"],
+        "training_seconds": about["seconds"],
+        "evaluation_seconds": round(sum(record["evaluation_seconds"] for record in run.history), 1),
+        "peak_memory_bytes": about["peak_memory_bytes"],
+        "epochs": about["epochs"],
+        "best_epoch": about["best_epoch"],
+        "history": [{key: record.get(key) for key in ("epoch", "loss", "seconds", "valid_mrr")} for record in run.history],
+        "calibration": about["calibration"],
+        "reliability": about["reliability"],
+        "valid": _short(api.evaluate(folder, "valid").to_dict()),
+        "valid_complete_filter": _short(api.evaluate(folder, "valid", complete_filter=True).to_dict()),
+        "test": _short(api.evaluate(folder, "test").to_dict()),
+    }
+    path = RESULTS / f"{name}.json"
+    write_text(path, json.dumps(result, indent=1) + "\n")
+    return path
+
+
+def _short(evaluation: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in evaluation.items() if key not in ("relations", "dataset", "split")}
+
+
+class Printer:
+    """A line for every evaluation."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def on_batch(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+        """Nothing."""
+
+    def on_evaluation(self, record: Any) -> None:
+        """One line."""
+        shown = f"epoch {record['epoch']} loss {record['loss']:.4f} {record['seconds']:.0f} s"
+        print(f"{self._name}: {shown} dev MRR {100 * record['valid_mrr']:.2f}", flush=True)
+
+
+def main() -> None:
+    """Make the results that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wanted", nargs="+", metavar="DATA:SCORER:RECIPE[:SEEDS]")
+    parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="NAME=VALUE")
+    parser.add_argument("--name", default="", help="ending of the result's name, for runs with other settings than the recipe's")
+    parser.add_argument("--note", default="", help="what a reader should know of the circumstances")
+    given = parser.parse_args()
+    for wanted in given.wanted:
+        data, scorer, recipe, *seeds = wanted.split(":")
+        for seed in (seeds[0] if seeds else "0").split(","):
+            parts = [data, scorer, recipe, *([given.name] if given.name else []), seed]
+            print(make_result(data, scorer, recipe, int(seed), given.overrides, "-".join(parts), given.note))
+
+
+if __name__ == "__main__":
+    main()
