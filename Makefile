@@ -11,10 +11,11 @@ MIRROR := $(wildcard ../shared/datasets)
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.installed  ## Prepare the bundled UMLS graph, print its statistics and the doctor's report
-	$(BIN)/hopwalk data prepare umls --out runs/demo --force
+demo: $(VENV)/.installed  ## Look at the bundled UMLS graph, train a scorer on it, and rank the test answers
 	$(BIN)/hopwalk data show umls
 	$(BIN)/hopwalk data check umls
+	$(BIN)/hopwalk train umls --scorer complex --resume
+	$(BIN)/hopwalk evaluate runs/umls-complex
 
 test: $(VENV)/.installed-dev  ## Run the tests
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m pytest
@@ -33,8 +34,9 @@ format: $(VENV)/.installed-dev  ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-benchmark: $(VENV)/.installed-dev  ## Measure reading and indexing against polars' plain read (minutes, 3 GB)
+benchmark: $(VENV)/.installed-dev  ## Measure reading against polars' plain read, and training against PyKEEN's loop (minutes, 3 GB)
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m benchmarks.ingest
+	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m benchmarks.scorers
 
 clean:  ## Remove the environment and everything built
 	rm -rf $(VENV) docs/_build runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
