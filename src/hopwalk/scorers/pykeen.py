@@ -58,8 +58,8 @@ class PykeenScorer(TrainableScorer):
     (`BYTES_AT_ONCE`), by what the model was measured to make; with the backward pass it is about three times as much. What does
     not grow with questions or candidates comes on top: the scores asked for, or a pass of messages over the graph.
 
-    `scorer.n3`, `relation_weight`, `initial_scale` and the dropouts are not for these models: they have regularizers, initializers
-    and dropouts of their own, which `model_options` can set.
+    `scorer.n3`, `relation_weight`, `initial_scale` and the dropouts are not for these models: they have regularizers,
+    initializers and dropouts of their own, which `model_options` can set.
     """
 
     entity_rows: Tensor
@@ -213,7 +213,7 @@ class PykeenScorer(TrainableScorer):
         if self._cost is None:
             is_training = self.training
             self.eval()
-            directions = (0, self.relation_ids.num_relations)
+            directions = (0,) if self.model.use_inverse_triples else (0, self.relation_ids.num_relations)
             self._cost = _Cost.highest(*(_Cost.measured(self, relation_id) for relation_id in directions))
             self.train(is_training)
         return self._cost
@@ -269,11 +269,15 @@ class _CountedBytes(TorchDispatchMode):  # type: ignore[no-untyped-call, unused-
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        given = {value.untyped_storage().data_ptr() for value in args if isinstance(value, Tensor)}
+        given = {value.untyped_storage().data_ptr() for value in args if _is_dense(value)}
         for made in result if isinstance(result, list | tuple) else [result]:
-            if isinstance(made, Tensor) and made.untyped_storage().data_ptr() not in given:
+            if _is_dense(made) and made.untyped_storage().data_ptr() not in given:
                 self.total += made.untyped_storage().nbytes()
         return result
+
+
+def _is_dense(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.layout is torch.strided
 
 
 def adopt(

@@ -37,11 +37,13 @@ def train_into(
     """Train a scorer into a run folder, or go on with the run that is there; the finished or interrupted run."""
     scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer)
     run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else _begun(path, dataset, settings)
-    if run.about.get("status") == "finished":
+    if run.about.get("status") == "finished" and "calibration" in run.about:
         return run
     watchers = [*watchers, TensorBoard(path / "tensorboard")] if tensorboard else watchers
-    train(run, scorer, dataset, settings.scorer, watchers)
+    status = train(run, scorer, dataset, settings.scorer, watchers)
     describe(run, scorer)
+    if status == "finished":
+        run.checkpoint_path.unlink(missing_ok=True)
     return run
 
 

@@ -93,10 +93,8 @@ class _Training:
             seconds=round(progress.seconds, 2),
             threads=torch.get_num_threads(),
             peak_memory_bytes=peak_memory_bytes(),
-            valid_mrr=progress.best_mrr if progress.best_mrr >= 0 else None,
+            valid_mrr=progress.best_mrr if len(self._dev) and progress.best_epoch else None,
         )
-        if status == "finished":
-            self._folder.checkpoint_path.unlink(missing_ok=True)
         return status
 
     def _is_over(self) -> bool:
