@@ -52,7 +52,7 @@ NOT_OPTIONS = {"self", "triples_factory", "loss", "loss_kwargs", "predict_with_s
 
 
 class PykeenScorer(TrainableScorer):
-    """A PyKEEN model over the R relations of the data, and `row` of every entity and relation in it.
+    """A PyKEEN model over the R relations of the data. `entity_rows` [E] and `relation_rows` [R] are its ids of ours.
 
     Scores are made for as many questions and candidates at once as keep the tensors of a forward pass within 128 MB
     (`BYTES_AT_ONCE`), by what the model was measured to make; with the backward pass it is about three times as much. What does
@@ -84,7 +84,7 @@ class PykeenScorer(TrainableScorer):
         """
         name, kind = _named(settings.model)
         options = _checked_options(kind, settings.model_options)
-        with_inverses = bool(options.pop(WITH_INVERSES, name not in WITHOUT_INVERSES))
+        with_inverses = options.pop(WITH_INVERSES, name not in WITHOUT_INVERSES)
         if "embedding_dim" in inspect.signature(kind).parameters:
             options["embedding_dim"] = settings.dimension
         with torch.random.fork_rng(devices=[]), _quiet_pykeen():
@@ -106,7 +106,7 @@ class PykeenScorer(TrainableScorer):
         candidates = _slices(None, self.num_entities, num_candidates)
         return torch.cat(
             [
-                torch.cat([self._scores(*asked, rows) for rows in candidates], dim=1)
+                _joined([self._scores(*asked, rows) for rows in candidates])
                 for asked in zip(torch.split(heads, num_questions), torch.split(relations, num_questions), strict=True)
             ]
         )
@@ -120,7 +120,7 @@ class PykeenScorer(TrainableScorer):
         if not self.model.use_inverse_triples:
             given, tails = torch.where(is_inverse, tails, given), torch.where(is_inverse, given, tails)
         triples = torch.stack([given, relations, tails], dim=1)
-        return torch.cat([self.model.score_hrt(part) for part in torch.split(triples, self.cost.at_once(1)[0])]).squeeze(1)
+        return torch.cat([self.model.score_hrt(part) for part in torch.split(triples, self.cost.triples_at_once)]).squeeze(1)
 
     def learn(self, batch: Batch, optimizer: Optimizer, generator: torch.Generator) -> float:
         """Learn from a batch of questions; the loss before it, without the model's penalties.
@@ -135,12 +135,12 @@ class PykeenScorer(TrainableScorer):
         num_candidates = self.num_entities if among.entities is None else len(among.entities)
         at_once, most = self.cost.at_once(num_candidates)
         slices = _slices(among.entities, num_candidates, most)
-        seed, loss = int(torch.randint(2**62, (), generator=generator)), 0.0
+        num_answers, seed, loss = max(len(batch.answers), 1), int(torch.randint(2**62, (), generator=generator)), 0.0
         with torch.random.fork_rng(devices=[]):  # PyKEEN's dropout draws from the global generator
             torch.default_generator.manual_seed(seed)
             for first in range(0, len(batch.heads), at_once):
                 part = _part(placed, first, first + at_once)
-                of_questions, of_answers = len(part.heads) / len(batch.heads), len(part.answers) / len(batch.answers)
+                of_questions, of_answers = len(part.heads) / len(batch.heads), len(part.answers) / num_answers
                 of_loss = of_answers if self.settings.loss == "softmax" else of_questions
                 with _running_statistics(self.model, is_needed=len(part.heads) == 1):
                     loss += self._go_back(part, slices, among.weights, of_loss, of_questions)
@@ -153,23 +153,25 @@ class PykeenScorer(TrainableScorer):
         """Add a part's gradients to those there are; its loss. `of_loss` and `of_penalty` are its shares of the batch."""
         if len(slices) == 1:
             loss = of_loss * _loss_of_scores(self._fresh_scores(part, slices[0]), part, self.settings, weights)
-            torch.autograd.backward(loss + of_penalty * self._penalty())
+            torch.autograd.backward(loss + of_penalty * self._penalty(part))
             return loss.item()
         # More candidates than fit: the scores without gradients first, then again slice by slice, each with its gradient.
         state = torch.get_rng_state()
         with torch.no_grad():
-            scores = torch.cat([self._fresh_scores(part, candidates) for candidates in slices], dim=1).requires_grad_()
+            scores = _joined([self._fresh_scores(part, candidates) for candidates in slices]).requires_grad_()
         loss = of_loss * _loss_of_scores(scores, part, self.settings, weights)
         gradients = torch.autograd.grad(loss, scores)[0].split([len(candidates) for candidates in slices], dim=1)
         torch.set_rng_state(state)
         for candidates, gradient in zip(slices, gradients, strict=True):
             total = (self._fresh_scores(part, candidates) * gradient).sum()
-            torch.autograd.backward(total + of_penalty * len(candidates) / scores.shape[1] * self._penalty())
+            torch.autograd.backward(total + of_penalty * len(candidates) / scores.shape[1] * self._penalty(part))
         return loss.item()
 
-    def _penalty(self) -> Tensor:
-        """What the model's regularizers have to say about the representations used since they were last asked."""
-        return torch.as_tensor(self.model.collect_regularization_term()).sum()
+    def _penalty(self, part: Batch) -> Tensor:
+        """What the model's regularizers make of the representations used for the part's scores; a mean if they were asked twice."""
+        directions = self.relation_ids.is_inverse(part.relations).unique()
+        num_calls = 1 if self.model.use_inverse_triples else len(directions)
+        return torch.as_tensor(self.model.collect_regularization_term()).sum() / num_calls
 
     def _fresh_scores(self, part: Batch, candidates: Tensor | None) -> Tensor:
         self._forget()
@@ -237,6 +239,11 @@ class _Cost:
         num_questions = room // max(self.of_question + self.of_pair * num_candidates, 1)
         return max(int(num_questions), 1), num_candidates
 
+    @property
+    def triples_at_once(self) -> int:
+        """How many triples stay within `BYTES_AT_ONCE`; one at least."""
+        return max(int(BYTES_AT_ONCE // max(self.of_question + self.of_candidate + self.of_pair, 1)), 1)
+
     @staticmethod
     def measured(scorer: PykeenScorer, relation_id: int) -> _Cost:
         """By scoring few questions of a relation with few candidates."""
@@ -288,19 +295,20 @@ def adopt(
     relation_to_id: Mapping[str, int],
     settings: ScorerSettings | None = None,
 ) -> PykeenScorer:
-    """A scorer of the data set from a model that PyKEEN trained, not a copy of it; ids are matched by label.
+    """A scorer of the data set round a model that PyKEEN trained, which is not copied; ids are matched by label.
 
     It takes the live model, for example `pipeline(…).model`: PyKEEN's own `trained_model.pkl` is a pickle, whose loading runs
     whatever code is in it, so hopwalk does not read it. The labels are those of PyKEEN's training factory. The scores are not
     calibrated; `adopt_into` does that.
     """
-    kind = _named(f"pykeen:{type(model).__name__}")[1]
-    if not isinstance(model, kind):
-        raise UnknownNameError(f"{type(model).__name__} is not PyKEEN's model of that name")
+    models = _pykeen().models
+    if not isinstance(model, models.ERModel) or isinstance(model, models.InductiveERModel):
+        problem = f"{type(model).__name__} is no PyKEEN model of entities and relations (ERModel)"
+        raise SettingsError(problem, remedy="Give the live model, for example pipeline(…).model.")
     if any(value.device.type != "cpu" for value in model.state_dict().values()):
         raise SettingsError("the PyKEEN model is not on the processor", remedy="Give model.cpu().")
     settings = settings or ScorerSettings()
-    scorer = PykeenScorer(model, settings.model_copy(update={"model": f"pykeen:{kind.__name__}"}))
+    scorer = PykeenScorer(model, settings.model_copy(update={"model": f"pykeen:{type(model).__name__}"}))
     scorer.entity_rows.copy_(_matched("entities", dataset.entities, entity_to_id, scorer.num_entities))
     scorer.relation_rows.copy_(_matched("relations", dataset.relations, relation_to_id, scorer.relation_ids.num_relations))
     return scorer.eval()
@@ -318,8 +326,9 @@ def adopt_into(path: Path, model: Any, factory: Any, dataset: Dataset, settings:
 
     refuse_used_folder(path)
     settings = settings or Settings()
-    labels = {"entity_to_id": factory.entity_to_id, "relation_to_id": factory.relation_to_id}
-    scorer, settings = _built_again(adopt(model, dataset, **labels, settings=settings.scorer), settings)
+    entity_to_id, relation_to_id = _labels_of(factory)
+    adopted = adopt(model, dataset, entity_to_id=entity_to_id, relation_to_id=relation_to_id, settings=settings.scorer)
+    scorer, settings = _built_again(adopted, settings)
     about = {
         "kind": SCORER,
         "status": "finished",
@@ -367,6 +376,13 @@ def _does_not_fit(settings: ScorerSettings, problem: str) -> SettingsError:
     return SettingsError(f"{settings.model} built with {given} {problem}", remedy=remedy)
 
 
+def _labels_of(factory: Any) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """The labels of a triples factory; one that knows ids only has those as labels, as for `from_pykeen`."""
+    if hasattr(factory, "entity_to_id"):
+        return factory.entity_to_id, factory.relation_to_id
+    return tuple({str(id_): id_ for id_ in range(count)} for count in (factory.num_entities, factory.real_num_relations))
+
+
 def _matched(what: str, vocabulary: Vocabulary, label_to_id: Mapping[str, int], count: int) -> Tensor:
     """PyKEEN's id of every label of the vocabulary; an error unless the labels are the same."""
     labels = list(vocabulary)
@@ -409,6 +425,10 @@ def _loss_of_scores(scores: Tensor, batch: Batch, settings: ScorerSettings, weig
     if weights is not None:
         surprise = surprise * weights
     return (surprise.sum() - (1 - settings.label_smoothing) * of_answers) / (num_entities * len(scores))
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 def _part(batch: Batch, first: int, last: int) -> Batch:
@@ -471,7 +491,7 @@ def _checked_options(kind: Any, text: str) -> dict[str, Any]:
     """
     try:
         options: dict[str, Any] = tomllib.loads(f"options = {{{text}}}")["options"]
-    except (tomllib.TOMLDecodeError, KeyError) as error:
+    except (ValueError, KeyError, RecursionError) as error:
         remedy = "Write it as in TOML, for example: scoring_fct_norm = 2, entity_initializer = 'xavier_uniform'."
         raise SettingsError(f"scorer.model_options = {text!r} cannot be read ({error})", remedy=remedy) from None
     parameters = inspect.signature(kind.__init__).parameters.values()
@@ -482,7 +502,7 @@ def _checked_options(kind: Any, text: str) -> dict[str, Any]:
             raise SettingsError(problem + " here", remedy="Set scorer.dimension.")
         if name not in known:
             raise SettingsError(problem, remedy=remedy or f"It has: {', '.join(known)}.")
-        if not isinstance(value, str) and not _is_plain(value):
+        if not (isinstance(value, bool) if name == WITH_INVERSES else isinstance(value, str) or _is_plain(value)):
             problem = f"the argument {name!r} of PyKEEN's {kind.__name__} cannot be set to {value!r}"
             raise SettingsError(problem, remedy="It can be a number, true, false, a name, or a list or table of numbers.")
     return options
