@@ -2,8 +2,8 @@
 
     python -m benchmarks.scorer_results umls:complex:modern:0,1,2 wn18rr:distmult:modern
 
-Each argument is DATA:SCORER:RECIPE[:SEEDS]. Runs go to `runs/results/`; one that was interrupted goes on where it stopped, one that is
-finished is not trained again. A result says which command made it, on which commit and machine, and how long it took.
+Each argument is DATA:SCORER:RECIPE[:SEEDS]. Runs go to `runs/results/`; one that was interrupted goes on where it stopped, one that
+is finished is not trained again. A result says which command made it, on which commit and machine, and how long it took.
 """
 
 from __future__ import annotations

@@ -68,18 +68,16 @@ class TrainingBar:
     """A progress bar with loss, dev MRR and time left."""
 
     def __init__(self, num_epochs: int) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         self.records: list[Mapping[str, Any]] = []
         self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=20),
             TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
             TextColumn("loss {task.fields[loss]}"),
             TextColumn("dev MRR {task.fields[mrr]}"),
-            TimeElapsedColumn(),
+            TimeRemainingColumn(compact=True),
             TextColumn("left"),
-            TimeRemainingColumn(),
             console=console(to_stderr=True),
         )
         self._num_epochs = num_epochs
@@ -87,7 +85,6 @@ class TrainingBar:
         self._last_shown = 0.0
 
     def __enter__(self) -> TrainingBar:
-        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,6 +96,7 @@ class TrainingBar:
         if now - self._last_shown < 0.1:
             return
         self._last_shown = now
+        self._bar.start()  # not before there is something to show: an error may come first
         done = (epoch - 1) * num_batches + batch
         total = self._num_epochs * num_batches
         self._bar.update(self._task, completed=done, total=total, epoch=epoch, loss=f"{loss:.4f}")
@@ -108,7 +106,7 @@ class TrainingBar:
         self.records.append(record)
         if "valid_mrr" in record:
             best = max(found["valid_mrr"] for found in self.records)
-            self._bar.update(self._task, mrr=f"{100 * record['valid_mrr']:.2f} (best {100 * best:.2f})")
+            self._bar.update(self._task, mrr=f"{100 * record['valid_mrr']:.2f}, best {100 * best:.2f}")
 
 
 def ensemble(

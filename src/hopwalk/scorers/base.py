@@ -103,6 +103,11 @@ class ProductScorer(TrainableScorer):
 
     def __init__(self, num_entities: int, num_relations: int, settings: ScorerSettings, generator: torch.Generator) -> None:
         super().__init__(num_entities, num_relations)
+        if settings.relation_weight and type(self).pair_vectors is ProductScorer.pair_vectors:
+            raise SettingsError(
+                f"scorer.relation_weight has no meaning for {type(self).__name__}: no product with the relation's row is its score",
+                remedy="Set it to 0.",
+            )
         self.settings = settings
         width = self.numbers_per_dimension * settings.dimension
         self.entities = nn.Parameter(torch.empty(num_entities, width))
@@ -123,11 +128,11 @@ class ProductScorer(TrainableScorer):
         return embeddings.abs()
 
     def pair_vectors(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """The vector of every (head, tail), from their embeddings, whose product with a relation's row is the score [N, D]."""
-        raise SettingsError(
-            f"scorer.relation_weight has no meaning for {type(self).__name__}: its score is no product with the relation's row",
-            remedy="Set it to 0.",
-        )
+        """The vector of every (head, tail), from their embeddings, whose product with a relation's row is the score [N, D].
+
+        Only models have it whose score is such a product.
+        """
+        raise NotImplementedError
 
     def learn(self, batch: Batch, optimizer: Optimizer, generator: torch.Generator) -> float:
         """Learn from a batch of questions; the loss before it, without penalties."""
@@ -153,7 +158,7 @@ class ProductScorer(TrainableScorer):
         loss = softmax_loss(*arguments) if settings.loss == "softmax" else binary_loss(*arguments, settings.label_smoothing)
         total = loss
         if settings.n3:
-            total = total + settings.n3 * self._n3(batch, among, entities, relations)
+            total = total + settings.n3 * self._n3(batch, among, entities)
         if settings.relation_weight:
             total = total + settings.relation_weight * self._relation_loss(batch, among, entities)
         total.backward()
@@ -164,16 +169,23 @@ class ProductScorer(TrainableScorer):
         pairs = self.pair_vectors(entities[among.heads[batch.questions]], entities[among.answers])
         return functional.cross_entropy(pairs @ self.relations.T, batch.relations[batch.questions])
 
-    def _n3(self, batch: Batch, among: Candidates, entities: Tensor, relations: Tensor) -> Tensor:
-        """The N3 penalty (Lacroix et al., 2018): the mean over facts of the cubed 3-norms of head, relation and tail."""
+    def _n3(self, batch: Batch, among: Candidates, entities: Tensor) -> Tensor:
+        """The N3 penalty (Lacroix et al., 2018): the mean over facts of the cubed 3-norms of head, relation and tail.
+
+        Every row that the facts use is looked at once, however many use it.
+        """
         facts_per_question = torch.bincount(batch.questions, minlength=len(batch.heads)).to(entities.dtype)
         uses = torch.bincount(among.answers, minlength=len(entities)).to(entities.dtype)
         uses.index_add_(0, among.heads, facts_per_question)
-        used = uses.nonzero().squeeze(1)
-        of_entities = uses[used] @ _cubed_norms(self.moduli(entities[used]))
-        of_relations = facts_per_question @ _cubed_norms(self.moduli(relations))
-        total: Tensor = of_entities + of_relations
+        relation_uses = uses.new_zeros(len(self.relations)).index_add_(0, batch.relations, facts_per_question)
+        total = self._weighted_cubes(entities, uses) + self._weighted_cubes(self.relations, relation_uses)
         return total / len(batch.answers)
+
+    def _weighted_cubes(self, table: Tensor, uses: Tensor) -> Tensor:
+        used = uses.nonzero().squeeze(1)
+        moduli = self.moduli(table[used])
+        cubes: Tensor = uses[used] @ (moduli * moduli * moduli).sum(dim=1)
+        return cubes
 
     def questions_to_vectors(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The query vectors of questions given by ids [Q, D], as in evaluation."""
@@ -199,10 +211,6 @@ def dropout(values: Tensor, rate: float, generator: torch.Generator | None, shap
         return values
     mask = torch.empty(shape or values.shape).bernoulli_(1 - rate, generator=generator)
     return values * mask.div_(1 - rate)
-
-
-def _cubed_norms(moduli: Tensor) -> Tensor:
-    return (moduli * moduli * moduli).sum(dim=1)
 
 
 def _to_tensor(ids: Ids) -> Tensor:

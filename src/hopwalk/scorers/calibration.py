@@ -1,7 +1,7 @@
 """Scores as probabilities: fitted on dev by logistic regression, and how far they can be trusted.
 
 The reward needs P(fact is true) for facts that training does not know. So the candidates of a dev question are all entities but
-its training answers, and those that dev gives as answers are true. Test facts count as false here, as does everything that no file
+its training answers, and those that dev gives as answers are true. Test facts count as false here, as does all that no file
 states: the probabilities are those of "stated in dev", a little below those of "true".
 """
 

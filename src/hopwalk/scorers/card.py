@@ -20,7 +20,7 @@ def write_card(run: Run) -> None:
     rows |= _of_probabilities(about)
     text = (
         f"# {title} on {data.name}\n\n"
-        f"A scorer f(head, relation, ·) made by hopwalk {about['hopwalk']} from {len(data.facts):,} facts in both directions, about "
+        f"A scorer f(head, relation, ·) made by hopwalk {about['hopwalk']} from {len(data.facts):,} facts, both ways, about "
         f"{len(data.entities):,} entities and {len(data.relations):,} relations. Data fingerprint: `{data.fingerprint[:16]}`.\n\n"
         "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows.items())
     )
