@@ -168,7 +168,7 @@ class PykeenScorer(TrainableScorer):
         return loss.item()
 
     def _penalty(self, part: Batch) -> Tensor:
-        """What the model's regularizers make of the representations used for the part's scores; a mean if they were asked twice."""
+        """What the model's regularizers make of what the part's scores used; a mean where there were two calls for them."""
         directions = self.relation_ids.is_inverse(part.relations).unique()
         num_calls = 1 if self.model.use_inverse_triples else len(directions)
         return torch.as_tensor(self.model.collect_regularization_term()).sum() / num_calls
@@ -380,7 +380,8 @@ def _labels_of(factory: Any) -> tuple[Mapping[str, int], Mapping[str, int]]:
     """The labels of a triples factory; one that knows ids only has those as labels, as for `from_pykeen`."""
     if hasattr(factory, "entity_to_id"):
         return factory.entity_to_id, factory.relation_to_id
-    return tuple({str(id_): id_ for id_ in range(count)} for count in (factory.num_entities, factory.real_num_relations))
+    entities, relations = range(factory.num_entities), range(factory.real_num_relations)
+    return {str(id_): id_ for id_ in entities}, {str(id_): id_ for id_ in relations}
 
 
 def _matched(what: str, vocabulary: Vocabulary, label_to_id: Mapping[str, int], count: int) -> Tensor:
