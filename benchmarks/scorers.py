@@ -1,17 +1,16 @@
 """Training scorers, ours beside PyKEEN's LCWA loop: the same questions, dimension, batch size, optimizer and number of threads.
 
-A question is a (head, relation) in one direction, an example is one of its answers. Each side has a process of its own, so that
-its peak memory is its own, and the sides take turns, so that what disturbs the machine meets both. What a side prepares before its
-first batch is not timed. All batches are full.
+A question is a (head, relation) in one direction, an example is one of its answers. The sides take turns, each in a process of
+its own, so that what disturbs the machine meets both and peak memory is the side's own. What comes before an epoch is not timed.
 
-PyKEEN trains without regularizers and constrainers, and its ComplEx and DistMult without dropout; ours have those of their recipe.
-It has fused optimizers, our initialisation, no progress bars, and the fastest of several ways to cut batches up and to load them.
-Inverse triples are in its factory from the start, since create_inverse_triples cannot give a part of all questions. gc.freeze()
-comes before the first turn, so that the collection of garbage after each of PyKEEN's epochs costs next to nothing.
+PyKEEN trains without regularizers and constrainers, and its ComplEx and DistMult without dropout; ours have them. It has fused
+optimizers, our initialisation, no progress bars, and the fastest of several ways to cut batches up and to load them. Inverse
+triples are in its factory from the start, since create_inverse_triples cannot give a part of all questions. gc.freeze() comes
+before the first turn, so that the collection of garbage after each of PyKEEN's epochs costs next to nothing.
 
 GFLOP/s are those of our three products with the tail table, and of ConvE's layers: as a share of torch.mm of square matrices,
-measured in the same process before and after each turn, and of the same products alone. PyKEEN's ComplEx needs twice the operations
-for them, as it multiplies complex numbers.
+measured in the same process before and after each turn, and of the same products alone. For the same result PyKEEN's ComplEx
+needs twice the operations, as it multiplies complex numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -35,10 +34,9 @@ from time import perf_counter, process_time
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor
+from torch.nn import functional, init
 
 from benchmarks.ingest import peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine, source_sha256
@@ -50,28 +48,23 @@ from hopwalk.scorers.optimizers import Optimizer
 from hopwalk.scorers.questions import Batch, TrainingQuestions
 
 DATA = ("umls", "kinship", "fb15k-237", "wn18rr", "nell-995")
-RECIPES = ("paper", "modern")
 CANDIDATES, MANY_ENTITIES = 4096, 20_000  # candidates are measured where there are many entities
-SCORED_TAILS = 64_000  # entities times batches in an epoch: for more, PyKEEN's DistMult needs minutes
+SECONDS_PER_TURN = 3.0  # as many epochs as fill them, and no less than one
+SCORED_TAILS = {"complex": 300_000, "distmult": 60_000, "conve": 60_000}  # entities times batches of an epoch: seconds for PyKEEN
 BYTES_AT_ONCE, BYTES_IN_CACHE = 4 * 2**30, 32 * 2**20
-HEADINGS = ("", "hopwalk", "PyKEEN", "ratio", "GFLOP/s", "of mm", "of shapes", "GB", "PyKEEN GB", "candidates")
-CAPTION = (
-    "hopwalk, PyKEEN: examples a second, the median of the turns. of mm, of shapes: shares of the rates of square matrices and of "
-    f"the same products alone. candidates: questions a second among {CANDIDATES} candidates, and how many times more that is."
-)
+WORK = {"gflops": ".1f", "share_of_mm": ".0%", "share_of_shapes": ".0%"}
+HEADINGS = ("", "examples/s", "PyKEEN", "ratio", "GFLOP/s", "of mm", "of shapes", "peak GB", "PyKEEN", "candidates: questions/s")
 
 
 @dataclass(frozen=True)
 class Case:
-    """What the sides train on, and how. A turn is as many epochs as fill the seconds, and no less than one."""
+    """What the sides train on, and how."""
 
     data: str
     model: str
     recipe: str
     threads: int
-    seconds: float
-    most_batches: int
-    matrix_size: int
+    is_quick: bool
     candidates: int = 0
     dimension: int = 200
     batch_size: int = 512
@@ -96,14 +89,15 @@ class Work:
         """The same for the same case."""
         dataset = load_dataset(case.data)
         questions, num_entities = TrainingQuestions.of(dataset), len(dataset.entities)
-        num_batches = min(max(SCORED_TAILS // num_entities, 2), case.most_batches, len(questions) // case.batch_size)
+        most = 1 if case.is_quick else len(questions) // case.batch_size
+        num_batches = min(max(SCORED_TAILS[case.model] // num_entities, 1), most)
         chosen = next(questions.batches(num_batches * case.batch_size, torch.Generator().manual_seed(case.seed)))
         return Work(num_entities, len(dataset.relations), chosen)
 
     def questions(self) -> TrainingQuestions:
         """For us."""
         ends = torch.bincount(self.chosen.questions, minlength=len(self.chosen.heads)).cumsum(0)
-        return TrainingQuestions(self.chosen.heads, self.chosen.relations, F.pad(ends, (1, 0)), self.chosen.answers)
+        return TrainingQuestions(self.chosen.heads, self.chosen.relations, functional.pad(ends, (1, 0)), self.chosen.answers)
 
     def factory(self) -> Any:
         """For PyKEEN."""
@@ -115,12 +109,16 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Spent:
-    """What some epochs took, and the loss in the end."""
+class Turn:
+    """What some epochs took; the rate of torch.mm before and after them; memory before there was a model, and the peak."""
 
+    epochs: int
     seconds: float
     cpu_seconds: float
     loss: float
+    mm_gflops: tuple[float, float] = (0.0, 0.0)
+    memory_before: int = 0
+    peak_memory: int = 0
 
 
 class Ours:
@@ -131,20 +129,19 @@ class Ours:
         scorer = build_scorer(work.num_entities, work.num_relations, settings)
         self._scorer, self._optimizer, self._questions = scorer.train(), Optimizer(scorer, settings), work.questions()
         self._generator, self._batch_size = torch.Generator().manual_seed(case.seed), case.batch_size
-        self.about: dict[str, Any] = {}
 
-    def train(self, num_epochs: int) -> Spent:
+    def train(self, num_epochs: int) -> Turn:
         """So many epochs more."""
         start, cpu_start, loss = perf_counter(), process_time(), 0.0
         for _ in range(num_epochs):
             for batch in self._questions.batches(self._batch_size, self._generator):
                 loss = self._scorer.learn(batch, self._optimizer, self._generator)
-        return Spent(perf_counter() - start, process_time() - cpu_start, loss)
+        return Turn(num_epochs, perf_counter() - start, process_time() - cpu_start, loss)
 
-    def warm_up(self) -> float:
-        """The seconds of an epoch, after one."""
+    def warm_up(self) -> tuple[float, dict[str, Any]]:
+        """The seconds of an epoch after one, and what there is to say: nothing but the settings."""
         self.train(1)
-        return self.train(1).seconds
+        return self.train(1).seconds, {}
 
 
 @dataclass(frozen=True)
@@ -163,92 +160,56 @@ class Pykeen:
         logging.getLogger("pykeen").setLevel(logging.ERROR)  # it would warn that it creates no inverse triples: they are there
         from pykeen.training import LCWATrainingLoop
 
-        settings, self._case, self._factory = case.settings(), case, work.factory()
-        self._smoothing = settings.label_smoothing if settings.loss == "binary" else 0.0
-        self._loop: Any = LCWATrainingLoop(
-            model=pykeen_model(settings, self._factory),
-            triples_factory=self._factory,
-            optimizer=settings.optimizer,
-            optimizer_kwargs={"lr": settings.learning_rate, "fused": True},
-            automatic_memory_optimization=False,
-        )
-        self._load, self._start = self._loop._create_training_data_loader, (0.0, 0.0)
-        self._loop._create_training_data_loader = self._load_and_start
-        self._num_epochs, self._way = 0, Way()
-        self._ways = ways(settings, work.num_entities)
-        self.about: dict[str, Any] = {"seconds_of_ways": []}
+        settings, factory = case.settings(), work.factory()
+        smoothing = settings.label_smoothing if settings.loss == "binary" else 0.0
+        self._options = {"batch_size": case.batch_size, "label_smoothing": smoothing, "drop_last": False, "pin_memory": False}
+        optimizer = {"optimizer": settings.optimizer, "optimizer_kwargs": {"lr": settings.learning_rate, "fused": True}}
+        parts: dict[str, Any] = {"model": pykeen_model(settings, factory), "triples_factory": factory, **optimizer}
+        loop: Any = LCWATrainingLoop(**parts, automatic_memory_optimization=False)
+        self._load, loop._create_training_data_loader = loop._create_training_data_loader, self._load_and_start
+        self._loop, self._factory, self._start, self._num_epochs = loop, factory, (0.0, 0.0), 0
+        self._ways = ways(settings, work.num_entities)[: 1 if case.is_quick else None]
+        self._way = self._ways[0]
 
     def _load_and_start(self, *args: Any, **kwargs: Any) -> Any:
         loader = self._load(*args, **kwargs)
         self._start = perf_counter(), process_time()
         return loader
 
-    def train(self, num_epochs: int) -> Spent:
+    def train(self, num_epochs: int) -> Turn:
         """So many epochs more; CPU seconds are without those of a process that loads."""
         self._num_epochs += num_epochs
-        is_first = self._num_epochs == num_epochs
-        losses = self._loop.train(
-            self._factory,
-            num_epochs=self._num_epochs,
-            batch_size=self._case.batch_size,
-            label_smoothing=self._smoothing,
-            continue_training=not is_first,
-            use_tqdm=False,
-            drop_last=False,
-            pin_memory=False,
-            **asdict(self._way),
-        )
-        return Spent(perf_counter() - self._start[0], process_time() - self._start[1], float(losses[-1]))
+        options = {**self._options, **asdict(self._way), "continue_training": self._num_epochs > num_epochs}
+        losses = self._loop.train(self._factory, num_epochs=self._num_epochs, use_tqdm=False, **options)
+        return Turn(num_epochs, perf_counter() - self._start[0], process_time() - self._start[1], float(losses[-1]))
 
-    def warm_up(self) -> float:
-        """The seconds of an epoch in the fastest way, which is found by trying."""
-        self._way = self._ways[0]
+    def warm_up(self) -> tuple[float, dict[str, Any]]:
+        """The seconds of an epoch in the fastest way, which is found by trying, and what was found."""
         self.train(1)
-        seconds = {way: self._seconds(way) for way in self._ways}
-        way = min(seconds, key=seconds.__getitem__)
-        if self._case.seconds > 0 and seconds[way] < 10:  # in longer epochs loading does not matter
-            loaded = replace(way, num_workers=1)
-            seconds[loaded] = self._seconds(loaded)
-        self._way = min(seconds, key=seconds.__getitem__)
-        self.about["way"] = asdict(self._way)
-        return seconds[self._way]
-
-    def _seconds(self, way: Way) -> float:
-        self._way = way
-        spent = self.train(1)
-        self.about["seconds_of_ways"].append([asdict(way), spent.seconds])
-        return spent.seconds
+        seconds = {}
+        for way in self._ways:
+            self._way = way
+            seconds[way] = self.train(1).seconds
+        self._way = min(seconds, key=lambda way: seconds[way])
+        tried = [[asdict(way), taken] for way, taken in seconds.items()]
+        return seconds[self._way], {"way": asdict(self._way), "seconds_of_ways": tried}
 
 
 def pykeen_model(settings: ScorerSettings, factory: Any) -> Any:
     """PyKEEN's model with our dimensions and initialisation, without what costs time and ours has not."""
     from pykeen.models import ComplEx, ConvE, DistMult
 
-    scale, init = settings.initial_scale, torch.nn.init
-    draw: Callable[..., Tensor] = partial(init.normal_, std=scale) if scale else init.xavier_normal_
-    common = {
-        "triples_factory": factory,
-        "embedding_dim": settings.dimension,
-        "entity_initializer": draw,
-        "relation_initializer": draw,
-        "loss": "bcewithlogits" if settings.loss == "binary" else "crossentropy",
-        "random_seed": settings.seed,
-    }
+    scale = settings.initial_scale
+    draw: Any = partial(init.normal_, std=scale) if scale else init.xavier_normal_
+    loss = "bcewithlogits" if settings.loss == "binary" else "crossentropy"
+    common = {"triples_factory": factory, "embedding_dim": settings.dimension, "loss": loss, "random_seed": settings.seed}
+    common |= {"entity_initializer": draw, "relation_initializer": draw}
     if settings.model == "complex":
         return ComplEx(regularizer=None, **common)
     if settings.model == "distmult":
         return DistMult(regularizer=None, entity_constrainer=None, **common)
-    return ConvE(
-        output_channels=settings.num_filters,
-        embedding_height=settings.picture_height,
-        embedding_width=settings.dimension // settings.picture_height,
-        kernel_height=settings.kernel_size,
-        kernel_width=settings.kernel_size,
-        input_dropout=settings.input_dropout,
-        feature_map_dropout=settings.feature_dropout,
-        output_dropout=settings.hidden_dropout,
-        **common,
-    )
+    common |= {"input_dropout": settings.input_dropout, "output_dropout": settings.hidden_dropout}
+    return ConvE(feature_map_dropout=settings.feature_dropout, **common)  # filters and picture are like ours by default
 
 
 def ways(settings: ScorerSettings, num_entities: int) -> list[Way]:
@@ -259,22 +220,15 @@ def ways(settings: ScorerSettings, num_entities: int) -> list[Way]:
     """
     size, bytes_per_tail = settings.batch_size, 2 * 4 * settings.dimension
     if settings.model == "complex":
-        return [Way()]
-    if settings.model == "conve":
+        cuts = [Way()]
+    elif settings.model == "distmult":
+        parts = (max(limit // (num_entities * bytes_per_tail), 1) for limit in (BYTES_AT_ONCE, BYTES_IN_CACHE))
+        cuts = [Way(sub_batch_size=part if part < size else None) for part in parts]
+    else:
         most = BYTES_AT_ONCE // (size * bytes_per_tail)
-        return [Way(slice_size=most if most < num_entities else None)]
-    parts = (max(limit // (num_entities * bytes_per_tail), 1) for limit in (BYTES_AT_ONCE, BYTES_IN_CACHE))
-    return [Way(sub_batch_size=part if part < size else None) for part in parts]
-
-
-@dataclass(frozen=True)
-class Turn(Spent):
-    """What a turn took; the rate of the matrix product before and after it; memory before there was a model, and the peak."""
-
-    epochs: int
-    mm_gflops: tuple[float, float]
-    memory_before: int
-    peak_memory: int
+        cuts = [Way(slice_size=most if most < num_entities else None)]
+    loaders = (0, 1) if settings.model == "complex" or num_entities < MANY_ENTITIES else (0,)  # else loading hardly counts
+    return [replace(cut, num_workers=number) for cut in cuts for number in loaders]
 
 
 _started: dict[str, tuple[Case, Ours | Pykeen, int, int]] = {}  # in a side's process: the epochs of a turn, the memory before
@@ -287,21 +241,22 @@ def start(name: str, case: Case) -> dict[str, Any]:
     side = Pykeen(case, work) if name == "pykeen" else Ours(case, work)
     gc.collect()
     gc.freeze()
-    _started[name] = case, side, max(round(case.seconds / side.warm_up()), 1), memory_before
+    seconds, about = side.warm_up()
+    _started[name] = case, side, 1 if case.is_quick else max(round(SECONDS_PER_TURN / seconds), 1), memory_before
     sizes = {"entities": work.num_entities, "relations": work.num_relations, "questions": len(work.chosen.heads)}
-    return {"sizes": {**sizes, "examples": len(work.chosen.answers)}, "about": side.about}
+    return {"sizes": {**sizes, "examples": len(work.chosen.answers)}, "about": about}
 
 
 def take_turn(name: str) -> Turn:
     """Let the side of this process train."""
     case, side, epochs, memory_before = _started[name]
-    product = partial(torch.mm, *torch.rand(2, case.matrix_size, case.matrix_size))
-    before = gflops(2 * case.matrix_size**3, product)
-    if (forget_peak := Path("/proc/self/clear_refs")).exists():  # that of the ways tried out
-        forget_peak.write_text("5", encoding="ascii")
-    spent, peak = side.train(epochs), peak_memory_bytes()
-    after = gflops(2 * case.matrix_size**3, product)
-    return Turn(**asdict(spent), epochs=epochs, mm_gflops=(before, after), memory_before=memory_before, peak_memory=peak)
+    size = 256 if case.is_quick else 2048
+    product = partial(torch.mm, *torch.rand(2, size, size))
+    before = gflops(2 * size**3, product)
+    with suppress(OSError):  # forgets the peak, which the ways tried out have their share in
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    turn, peak = side.train(epochs), peak_memory_bytes()
+    return replace(turn, mm_gflops=(before, gflops(2 * size**3, product)), memory_before=memory_before, peak_memory=peak)
 
 
 def gflops(operations: float, work: Callable[[], Any], repeats: int = 5) -> float:
@@ -332,11 +287,11 @@ def products(settings: ScorerSettings, num_entities: int) -> dict[str, tuple[flo
         height, kernel = settings.picture_height, settings.kernel_size
         picture = torch.rand(size, 1, 2 * height, width // height, requires_grad=True)
         filters = torch.rand(settings.num_filters, 1, kernel, kernel, requires_grad=True)
-        features = F.conv2d(picture, filters).detach()
+        features = functional.conv2d(picture, filters).detach()
         inputs = features.flatten(1).requires_grad_()
         layer = torch.rand(width, inputs.shape[1], requires_grad=True)
-        convolve = lambda: torch.autograd.grad(F.conv2d(picture, filters), [picture, filters], features)  # noqa: E731
-        project = lambda: torch.autograd.grad(F.linear(inputs, layer), [inputs, layer], vectors)  # noqa: E731
+        convolve = lambda: torch.autograd.grad(functional.conv2d(picture, filters), [picture, filters], features)  # noqa: E731
+        project = lambda: torch.autograd.grad(functional.linear(inputs, layer), [inputs, layer], vectors)  # noqa: E731
         # Each is one product forward and two backward, to its input and to its weights.
         found["convolution"] = (3 * 2.0 * features.numel() * kernel**2, convolve)
         found["full layer"] = (3 * 2.0 * size * layer.numel(), project)
@@ -368,15 +323,17 @@ def measure(case: Case, num_turns: int) -> dict[str, Any]:
         sizes = started["hopwalk"]["sizes"]
         turns = [{name: processes[name].submit(take_turn, name).result() for name in cases} for _ in range(num_turns)]
         alone = processes["hopwalk"].submit(measure_products, case, sizes["entities"]).result()
-    measured = {"data": case.data, "model": case.model, "recipe": case.recipe, **sizes}
+    measured: dict[str, Any] = {**asdict(case), **sizes}
     for name in cases:
-        measured[name] = summary([turn[name] for turn in turns], sizes) | started[name]["about"]
+        measured[name] = {"turns": [asdict(turn[name]) for turn in turns], **started[name]["about"]}
+        for unit in ("examples", "questions"):
+            rates = [sizes[unit] * turn[name].epochs / turn[name].seconds for turn in turns]
+            measured[name][f"{unit}_per_second"] = spread(rates)
     per_question = alone["operations_per_batch"] / case.batch_size / 1e9
     rates = [per_question * rate for rate in measured["hopwalk"]["questions_per_second"]["all"]]
     shares = [rate / max(turn["hopwalk"].mm_gflops) for rate, turn in zip(rates, turns, strict=True)]
-    of_shapes = [rate / alone["gflops_together"] for rate in rates]
-    work = {"gflops": spread(rates), "share_of_mm": spread(shares), "share_of_shapes": spread(of_shapes)}
-    return {**measured, "useful_work": work, "products_alone": alone}
+    work = zip(WORK, (rates, shares, [rate / alone["gflops_together"] for rate in rates]), strict=True)
+    return {**measured, "useful_work": {name: spread(values) for name, values in work}, "products_alone": alone}
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
@@ -384,34 +341,22 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
     return {"best": max(values), "median": median(values), "all": list(values)}
 
 
-def summary(turns: Sequence[Turn], sizes: dict[str, int]) -> dict[str, Any]:
-    """The numbers of one side."""
-    of = {name: spread([sizes[name] * turn.epochs / turn.seconds for turn in turns]) for name in ("examples", "questions")}
-    return {f"{name}_per_second": rates for name, rates in of.items()} | {"turns": [asdict(turn) for turn in turns]}
-
-
-def row_of(case: dict[str, Any]) -> list[str]:
-    """A case as a row of the table."""
-    sides = [case["hopwalk"], case["pykeen"]]
-    ours, theirs = (side["examples_per_second"]["median"] for side in sides)
-    gflops, *shares = (case["useful_work"][name]["median"] for name in ("gflops", "share_of_mm", "share_of_shapes"))
-    memory = [max(turn["peak_memory"] for turn in side["turns"]) / 1e9 for side in sides]
-    cells = [f"{case['model']}, {case['recipe']}", f"{ours:,.0f}", f"{theirs:,.0f}", f"{ours / theirs:.1f}", f"{gflops:.1f}"]
-    cells += [f"{share:.0%}" for share in shares] + [f"{peak:.2f}" for peak in memory]
-    if "hopwalk_candidates" in case:
-        few, all_tails = (case[name]["questions_per_second"]["median"] for name in ("hopwalk_candidates", "hopwalk"))
-        cells.append(f"{few:,.0f} ({few / all_tails:.1f} ×)")
-    return cells
-
-
 def table_of(measured: Sequence[dict[str, Any]]) -> Table:
-    """The measurements of one data set, for the terminal."""
+    """The measurements of one data set, for the terminal; rates are medians."""
     title = "{data}: {entities:,} entities, epochs of {questions:,} questions with {examples:,} answers".format_map(measured[0])
-    table = Table(title=title, title_justify="left", caption=CAPTION, caption_justify="left")
+    table = Table(title=title, title_justify="left")
     for heading in HEADINGS:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     for case in measured:
-        table.add_row(*row_of(case))
+        sides, work = [case["hopwalk"], case["pykeen"]], case["useful_work"]
+        ours, theirs = (side["examples_per_second"]["median"] for side in sides)
+        cells = [f"{case['model']}, {case['recipe']}", f"{ours:,.0f}", f"{theirs:,.0f}", f"{ours / theirs:.1f}"]
+        cells += [f"{work[name]['median']:{form}}" for name, form in WORK.items()]
+        cells += [f"{max(turn['peak_memory'] for turn in side['turns']) / 1e9:.2f}" for side in sides]
+        if "hopwalk_candidates" in case:
+            few, many = (case[name]["questions_per_second"]["median"] for name in ("hopwalk_candidates", "hopwalk"))
+            cells.append(f"{few:,.0f}, {few / many:.1f} × all tails")
+        table.add_row(*cells)
     return table
 
 
@@ -419,22 +364,21 @@ def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", choices=DATA, default=DATA)
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=tuple(MODELS))
+    parser.add_argument("--models", nargs="+", choices=tuple(SCORED_TAILS), default=tuple(SCORED_TAILS))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--turns", type=int, default=5, help="of each side")
-    parser.add_argument("--seconds", type=float, default=3.0, help="what a turn should last; it is an epoch at least")
+    parser.add_argument("--turns", type=int, default=3, help="of each side")
     parser.add_argument("--quick", action="store_true", help="one turn of one batch: does it run at all?")
     parser.add_argument("--out", type=Path, help="where the JSON goes (results/scorers-speed.json; nowhere with --quick)")
     given = parser.parse_args(arguments)
     if not find_spec("pykeen"):
         raise SystemExit("PyKEEN is needed to compare with: pip install 'hopwalk[pykeen]'")
-    turns, limits = (1, (0.0, 1, 256)) if given.quick else (given.turns, (given.seconds, 1000, 2048))
+    turns = 1 if given.quick else given.turns
     out = given.out or (None if given.quick else PROJECT / "results" / "scorers-speed.json")
     console, machine, measured = Console(width=None if sys.stdout.isatty() else 130), describe_machine(), []
+    kinds = [(model, recipe) for model in given.models for recipe in ("paper", "modern")]
     for data in given.data:
-        cases = [Case(data, model, recipe, given.threads, *limits) for model in given.models for recipe in RECIPES]
         try:
-            of_data = [measure(case, turns) for case in cases]
+            of_data = [measure(Case(data, *kind, given.threads, given.quick), turns) for kind in kinds]
         except DownloadError as error:
             console.print(f"{data} is skipped: {error}")
             continue
@@ -442,14 +386,10 @@ def main(arguments: list[str] | None = None) -> None:
         measured += of_data
     if source_sha256() != machine.source_sha256:
         raise SystemExit("hopwalk's source changed while it was measured: the numbers belong to no version of it. Run it again.")
-    options = ("data", "models", "threads", "turns", "seconds")
-    results = {
-        "about": __doc__,
-        "settings": {name: getattr(given, name) for name in options},
-        "machine": asdict(machine) | {"torch": version("torch"), "pykeen": version("pykeen")},
-        "measured": measured,
-    }
     if out:
+        command = f"python -m benchmarks.scorers --data {' '.join(given.data)} --models {' '.join(given.models)} --turns {turns}"
+        about = {"command": command, "about": __doc__, "torch": version("torch"), "pykeen": version("pykeen")}
+        results = {**about, "machine": asdict(machine), "measured": measured}
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
         console.print(f"Written to {out.name}.")

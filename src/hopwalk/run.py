@@ -24,7 +24,7 @@ from typing import Any
 from hopwalk.arrays import ArrayFile, atomic_path, save_arrays
 from hopwalk.config import Settings, load_settings, settings_toml
 from hopwalk.data.dataset import Dataset
-from hopwalk.errors import RunError
+from hopwalk.errors import RunError, SettingsError
 
 FORMAT = 1
 NOT_A_RUN = "Give the folder that `hopwalk train … --out FOLDER` wrote, or train it again."
@@ -78,14 +78,14 @@ class Run:
         """Replace the content of `run.json`."""
         self.write_json("run.json", about)
 
-    def update_about(self, **values: Any) -> None:
-        """Change some of the content of `run.json`."""
-        self.write_about(self.about | values)
-
     @cached_property
     def settings(self) -> Settings:
         """The settings the run was made with."""
-        return load_settings(self.path / "settings.toml")
+        path = self.path / "settings.toml"
+        try:
+            return load_settings(path)
+        except SettingsError as error:
+            raise RunError(f"the settings cannot be used ({error.problem})", path=path, remedy=NOT_A_RUN) from None
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -143,9 +143,9 @@ class Run:
         except ValueError as error:
             raise RunError(f"the history is damaged ({error})", path=path, remedy=NOT_A_RUN) from None
 
-    def save_weights(self, arrays: Mapping[str, Any]) -> None:
-        """Write the best parameters."""
-        save_arrays(self.weights_path, arrays, {"kind": "weights"})
+    def save_weights(self, arrays: Mapping[str, Any], model: str) -> None:
+        """Write the best parameters of the model of that name."""
+        save_arrays(self.weights_path, arrays, {"kind": "weights", "model": model})
 
     def load_weights(self) -> ArrayFile:
         """The best parameters."""

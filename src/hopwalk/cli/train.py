@@ -44,22 +44,22 @@ def train(
     """
     from hopwalk.api import load_dataset, train_scorer
     from hopwalk.config import fold_name
+    from hopwalk.run import Run
 
     dataset = load_dataset(data, settings, mirror=mirror, make_progress_bar=download_bar)
     folder = out or Path("runs") / f"{dataset.name}-{fold_name(settings.scorer.model).replace(':', '-')}"
+    is_finished = resume and (folder / "run.json").exists() and Run.open(folder).about.get("status") == "finished"
     with TrainingBar(settings.scorer.epochs) as bar:
         run = train_scorer(dataset, settings, out=folder, resume=resume, watcher=bar, tensorboard=tensorboard)
-    _print_end(run, already=not bar.records)
+    _print_end(run, is_finished)
 
 
-def _print_end(run: Run, *, already: bool) -> None:
+def _print_end(run: Run, was_finished: bool) -> None:
     about = run.about
-    reached = (
-        "no dev questions to choose an epoch by" if about["valid_mrr"] is None else f"dev MRR {100 * about['valid_mrr']:.2f}"
-    )
-    end = "was finished already" if already else about["status"]
-    print_text(f"{run.path}: {end} after {about['epochs']} epochs; {reached} in epoch {about['best_epoch']}")
-    if about["status"] == "interrupted":
+    mrr, end = about.get("valid_mrr"), "was finished already" if was_finished else about.get("status")
+    reached = f"; dev MRR {100 * mrr:.2f} in epoch {about.get('best_epoch')}" if mrr is not None else ""
+    print_text(f"{run.path}: {end} after {about.get('epochs')} epochs{reached}")
+    if about.get("status") == "interrupted":
         print_text("Go on with the same command and --resume.")
     print_text(f"`hopwalk evaluate {run.path}` ranks the test answers.")
 

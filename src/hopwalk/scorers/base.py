@@ -105,7 +105,7 @@ class ProductScorer(TrainableScorer):
         super().__init__(num_entities, num_relations)
         if settings.relation_weight and type(self).pair_vectors is ProductScorer.pair_vectors:
             raise SettingsError(
-                f"scorer.relation_weight has no meaning for {type(self).__name__}: no product with the relation's row is its score",
+                f"scorer.relation_weight has no meaning for {type(self).__name__}: its score is no product with relations",
                 remedy="Set it to 0.",
             )
         self.settings = settings

@@ -13,9 +13,9 @@ missing or wrong there is missing or wrong in its scores.
 """
 
 
-def write_card(run: Run) -> None:
-    """Write `card.md`, and `reliability.svg` where probabilities were measured."""
-    about, data = run.about, run.dataset
+def write_card(run: Run, about: dict[str, Any]) -> None:
+    """Write `card.md`, and `reliability.svg` where probabilities were measured; `about` is what `run.json` is to say."""
+    data = run.dataset
     title, rows = _of_ensemble(about) if "members" in about else _of_scorer(run, about)
     rows |= _of_probabilities(about)
     text = (

@@ -28,6 +28,11 @@ class ConvE(ProductScorer):
                 f"scorer.dimension = {settings.dimension} does not make a picture of {self.height} rows for a kernel of {kernel}",
                 remedy="dimension must be a multiple of picture_height, the picture no smaller than the kernel: 200 = 10 x 20.",
             )
+        if settings.batch_size < 4:
+            raise SettingsError(
+                f"scorer.batch_size = {settings.batch_size} is too small for ConvE's batch normalisation",
+                remedy="Take 4 or more.",
+            )
         self.filters = nn.Conv2d(1, settings.num_filters, kernel)
         size = settings.num_filters * (2 * self.height - kernel + 1) * (self.width - kernel + 1)
         self.project = nn.Linear(size, settings.dimension)

@@ -314,7 +314,7 @@ def adopt(
     return scorer.eval()
 
 
-def adopt_into(path: Path, model: Any, factory: Any, dataset: Dataset, settings: Settings | None = None) -> Run:
+def adopt_into(path: str | Path, model: Any, factory: Any, dataset: Dataset, settings: Settings | None = None) -> Run:
     """A run folder with a model that PyKEEN trained, calibrated on dev; `factory` is the one it was trained on.
 
     `scorer.dimension` and `scorer.model_options` must be the arguments the model was made with, so that it can be built again;
@@ -324,25 +324,17 @@ def adopt_into(path: Path, model: Any, factory: Any, dataset: Dataset, settings:
     from hopwalk.scorers.runs import SCORER, describe, refuse_used_folder
     from hopwalk.scorers.training import arrays_of
 
+    path, settings = Path(path), settings or Settings()
     refuse_used_folder(path)
-    settings = settings or Settings()
     entity_to_id, relation_to_id = _labels_of(factory)
     adopted = adopt(model, dataset, entity_to_id=entity_to_id, relation_to_id=relation_to_id, settings=settings.scorer)
     scorer, settings = _built_again(adopted, settings)
-    about = {
-        "kind": SCORER,
-        "status": "finished",
-        "hopwalk": __version__,
-        "machine": f"{platform.system()} {platform.machine()}",
-        "adopted_from": f"PyKEEN {_pykeen().get_version()}",
-        "epochs": 0,
-        "best_epoch": 0,
-        "seconds": 0.0,
-        "valid_mrr": _dev_mrr(scorer, dataset),
-    }
-    run = Run.create(path, dataset, settings, about)
-    run.save_weights(arrays_of(scorer))
-    describe(run, scorer)
+    machine = f"{platform.system()} {platform.machine()}"
+    about = {"kind": SCORER, "status": "begun", "hopwalk": __version__, "machine": machine}
+    run = Run.create(path, dataset, settings, about | {"adopted_from": f"PyKEEN {_pykeen().get_version()}"})
+    run.save_weights(arrays_of(scorer), settings.scorer.model)
+    outcome = {"status": "finished", "epochs": 0, "best_epoch": 0, "seconds": 0.0, "valid_mrr": _dev_mrr(scorer, dataset)}
+    describe(run, scorer, outcome)
     return run
 
 

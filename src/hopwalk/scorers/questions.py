@@ -47,9 +47,13 @@ class TrainingQuestions:
         columns = (triples.heads[starts], triples.relations[starts], np.append(starts, len(pairs)), triples.tails)
         return TrainingQuestions(*(torch.from_numpy(column.astype(np.int64)) for column in columns))
 
+    def num_batches(self, size: int) -> int:
+        """How many batches of at most `size` questions there are."""
+        return -(-len(self) // size)
+
     def batches(self, size: int, generator: torch.Generator) -> Iterator[Batch]:
-        """All questions once, in a random order, `size` at a time."""
-        for chosen in torch.randperm(len(self), generator=generator).split(size):
+        """All questions once, in a random order, in batches of at most `size` that are all about as large."""
+        for chosen in torch.randperm(len(self), generator=generator).tensor_split(self.num_batches(size)):
             starts = self.offsets[chosen]
             counts = self.offsets[chosen + 1] - starts
             questions = torch.repeat_interleave(counts)

@@ -19,7 +19,7 @@ from hopwalk.scorers.card import write_card
 from hopwalk.scorers.ensemble import Ensemble
 from hopwalk.scorers.models import build_scorer
 from hopwalk.scorers.tensorboard import TensorBoard
-from hopwalk.scorers.training import Watcher, load_arrays, train
+from hopwalk.scorers.training import Watcher, best_arrays, load_arrays, train
 
 SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
 RETRAIN = "Train it again."
@@ -36,13 +36,15 @@ def train_into(
 ) -> Run:
     """Train a scorer into a run folder, or go on with the run that is there; the finished or interrupted run."""
     scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer)
-    run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else _begun(path, dataset, settings)
-    if run.about.get("status") == "finished" and "calibration" in run.about:
-        return run
     watchers = [*watchers, TensorBoard(path / "tensorboard")] if tensorboard else watchers
-    status = train(run, scorer, dataset, settings.scorer, watchers)
-    describe(run, scorer)
-    if status == "finished":
+    run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else _begun(path, dataset, settings)
+    if run.about.get("status") == "finished":
+        return run
+    outcome = train(run, scorer, dataset, settings.scorer, watchers)
+    if outcome is None:  # stopped before it was as far as it had been before
+        return run
+    describe(run, scorer, outcome)
+    if outcome["status"] == "finished":
         run.checkpoint_path.unlink(missing_ok=True)
     return run
 
@@ -77,8 +79,8 @@ def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
     return run
 
 
-def describe(run: Run, scorer: Scorer) -> None:
-    """Find out how the scorer's scores become probabilities, and write that, the reliability and the card into the run folder.
+def describe(run: Run, scorer: Scorer, outcome: dict[str, Any]) -> None:
+    """Find out how the scorer's scores become probabilities, and write that, the outcome and the card into the run folder.
 
     A model trained with binary cross-entropy gives log-odds by itself, and stays as it is; others are fitted to dev.
     """
@@ -87,8 +89,10 @@ def describe(run: Run, scorer: Scorer) -> None:
         reliability = measure_reliability(scorer, dataset, "valid")
     else:
         scorer.calibration, reliability = calibrate(scorer, dataset)
-    run.update_about(calibration=asdict(scorer.calibration), reliability=reliability.to_dict() if reliability else None)
-    write_card(run)
+    found = {"calibration": asdict(scorer.calibration), "reliability": reliability.to_dict() if reliability else None}
+    about = run.about | outcome | found
+    write_card(run, about)
+    run.write_about(about)  # last: what is called finished is whole
 
 
 def load_scorer(path: str | Path) -> Scorer:
@@ -100,8 +104,7 @@ def load_scorer(path: str | Path) -> Scorer:
         raise RunError(f"this is a run of kind {run.about['kind']!r}, not a scorer", path=path)
     dataset, settings = run.dataset, run.settings.scorer
     scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings)
-    weights = run.load_weights()
-    load_arrays(scorer, {name: weights.array(name) for name in weights.names}, weights)
+    load_arrays(scorer, best_arrays(run, scorer, settings.model))
     scorer.calibration = calibration_of(run)
     scorer.eval()
     return scorer
@@ -128,9 +131,9 @@ def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
     names = [f"{number}-{run.settings.scorer.model.replace(':', '-')}" for number, run in enumerate(runs, start=1)]
     for name, run in zip(names, runs, strict=True):
         shutil.copytree(run.path, path / "members" / name, ignore=shutil.ignore_patterns("checkpoint.*", "tensorboard"))
-    about = {"kind": ENSEMBLE, "status": "finished", "hopwalk": runs[0].about["hopwalk"], "members": names}
+    about = {"kind": ENSEMBLE, "status": "begun", "hopwalk": runs[0].about.get("hopwalk"), "members": names}
     combined = Run.create(path, runs[0].dataset, runs[0].settings, about)
-    describe(combined, ensemble)
+    describe(combined, ensemble, {"status": "finished"})
     return combined
 
 

@@ -27,6 +27,7 @@ from hopwalk.scorers.optimizers import Optimizer
 from hopwalk.scorers.questions import TrainingQuestions
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
+DIVERGED = "Training has diverged: set a smaller scorer.learning_rate."
 
 
 class Watcher(Protocol):
@@ -51,10 +52,14 @@ class Progress:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-def train(run: Run, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings, watchers: Sequence[Watcher] = ()) -> str:
+def train(
+    run: Run, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings, watchers: Sequence[Watcher] = ()
+) -> dict[str, Any] | None:
     """Train the scorer into the run folder, from its checkpoint if there is one; afterwards it has its best parameters.
 
-    The result is "finished", or "interrupted" if Ctrl-C ended it; the run is usable either way.
+    The result is what `run.json` is to say of it. Its status is "finished", or "interrupted" if Ctrl-C ended it; either way the
+    weights of the best epoch are in the folder. None if Ctrl-C came before a run that goes on was as far as it had been: the
+    folder then has what it had.
     """
     if not len(dataset.facts):
         raise DataError(f"{dataset.name} has no facts to train on")
@@ -74,7 +79,7 @@ class _Training:
         self._best = arrays_of(scorer)
         self._last_checkpoint = time.monotonic()
 
-    def run(self) -> str:
+    def run(self) -> dict[str, Any] | None:
         self._resume()
         status = "finished"
         try:
@@ -82,20 +87,24 @@ class _Training:
                 self._do_epoch()
         except KeyboardInterrupt:
             status = "interrupted"
+            if self._folder.about.get("best_epoch", 0) > self._progress.best_epoch:
+                return None
         load_arrays(self._scorer, self._best)
         self._scorer.eval()
-        self._folder.save_weights(self._best)
+        self._save_best()
         progress = self._progress
-        self._folder.update_about(
-            status=status,
-            epochs=progress.epoch,
-            best_epoch=progress.best_epoch,
-            seconds=round(progress.seconds, 2),
-            threads=torch.get_num_threads(),
-            peak_memory_bytes=peak_memory_bytes(),
-            valid_mrr=progress.best_mrr if len(self._dev) and progress.best_epoch else None,
-        )
-        return status
+        return {
+            "status": status,
+            "epochs": progress.epoch,
+            "best_epoch": progress.best_epoch,
+            "seconds": round(progress.seconds, 2),
+            "threads": torch.get_num_threads(),
+            "peak_memory_bytes": peak_memory_bytes(),
+            "valid_mrr": progress.best_mrr if len(self._dev) and progress.best_epoch else None,
+        }
+
+    def _save_best(self) -> None:
+        self._folder.save_weights(self._best, self._settings.model)
 
     def _is_over(self) -> bool:
         settings, progress = self._settings, self._progress
@@ -116,13 +125,11 @@ class _Training:
         self._scorer.train()
         generator = torch.Generator().manual_seed(_seed_of_epoch(self._settings.seed, epoch))
         size = self._settings.batch_size
-        num_batches, total = -(-len(self._questions) // size), 0.0
+        num_batches, total = self._questions.num_batches(size), 0.0
         for number, batch in enumerate(self._questions.batches(size, generator), start=1):
             loss = self._scorer.learn(batch, self._optimizer, generator)
             if not np.isfinite(loss):
-                raise HopwalkError(
-                    f"the loss is {loss} in epoch {epoch}", remedy="Training has diverged: set a smaller scorer.learning_rate."
-                )
+                raise HopwalkError(f"the loss is {loss} in epoch {epoch}", remedy=DIVERGED)
             total += loss
             for watcher in self._watchers:
                 watcher.on_batch(epoch, number, num_batches, loss)
@@ -142,6 +149,8 @@ class _Training:
             progress.best_epoch, progress.evaluations_without_gain = progress.epoch, 0
             progress.best_mrr = mrr
             self._best = arrays_of(self._scorer)
+            if not all(np.isfinite(array).all() for array in self._best.values()):
+                raise HopwalkError(f"parameters are no numbers after epoch {progress.epoch}", remedy=DIVERGED)
         record["evaluation_seconds"] = round(time.perf_counter() - start, 3)
         progress.history.append(record)
         self._folder.add_to_history(record)
@@ -151,7 +160,7 @@ class _Training:
     def _save_checkpoint(self) -> None:
         # The best parameters go first: were we stopped between the two files, the epochs since the last checkpoint are done
         # again, and give the same best parameters again.
-        self._folder.save_weights(self._best)
+        self._save_best()
         state = {f"optimizer.{name}": value.numpy() for name, value in self._optimizer.state().items()}
         parameters = {f"scorer.{name}": value for name, value in arrays_of(self._scorer).items()}
         save_arrays(self._folder.checkpoint_path, state | parameters, {"kind": "checkpoint", "progress": asdict(self._progress)})
@@ -164,10 +173,10 @@ class _Training:
                 self._progress = Progress(**file.metadata["progress"])
             except (KeyError, TypeError):
                 file.require(False, "its progress cannot be read")
-            load_arrays(self._scorer, _part(file, "scorer."), file)
+            check_arrays(self._scorer, _part(file, "scorer."), file)
+            load_arrays(self._scorer, _part(file, "scorer."))
             self._optimizer.load_state({name: torch.from_numpy(array) for name, array in _part(file, "optimizer.").items()})
-            best = self._folder.load_weights()
-            self._best = {name: best.array(name) for name in best.names}
+            self._best = best_arrays(self._folder, self._scorer, self._settings.model)
         self._folder.write_history(self._progress.history)
 
 
@@ -194,15 +203,28 @@ def arrays_of(model: nn.Module) -> dict[str, Any]:
     return {name: value.detach().numpy().copy() for name, value in model.state_dict().items()}
 
 
-def load_arrays(model: nn.Module, arrays: Mapping[str, Any], file: ArrayFile | None = None) -> None:
-    """Give the model these parameters and buffers; the file they come from is refused if they do not fit."""
-    own: dict[str, Tensor] = model.state_dict()
-    if file is not None:
-        file.require(set(own) == set(arrays), "its parameters are not those of the model")
-        for name, value in own.items():
-            file.require(arrays[name].size == value.numel(), f"{name} has another size than the model's")
-            is_finite = np.isfinite(arrays[name]).all() if arrays[name].dtype.kind == "f" else True
-            file.require(is_finite, f"{name} has values that are no numbers")
+def load_arrays(model: nn.Module, arrays: Mapping[str, Any]) -> None:
+    """Give the model these parameters and buffers."""
     with torch.no_grad():
-        for name, value in own.items():
+        for name, value in model.state_dict().items():
             value.copy_(torch.from_numpy(np.array(arrays[name])).reshape(value.shape))
+
+
+def check_arrays(model: nn.Module, arrays: Mapping[str, Any], file: ArrayFile) -> None:
+    """Refuse the file unless the arrays from it fit the model."""
+    own: dict[str, Tensor] = model.state_dict()
+    file.require(set(own) == set(arrays), "its parameters are not those of the model")
+    for name, value in own.items():
+        array, shape = arrays[name], tuple(value.shape) or (1,)  # safetensors are written with one dimension at least
+        file.require(array.shape == shape, f"{name} has another shape than the model's")
+        file.require(array.dtype == value.numpy().dtype, f"{name} has another type than the model's")
+        file.require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name} has values that are no numbers")
+
+
+def best_arrays(run: Run, model: nn.Module, name: str) -> dict[str, Any]:
+    """The parameters of the run's best epoch, if they are those of the model of that name."""
+    file = run.load_weights()
+    file.require(file.metadata.get("model") == name, f"it does not hold the weights of {name}")
+    arrays = {key: file.array(key) for key in file.names}
+    check_arrays(model, arrays, file)
+    return arrays

@@ -1,0 +1,505 @@
+"""PyKEEN's models as scorers: what each must do, against PyKEEN's own predictions, and how those trained there are adopted."""
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import hopwalk
+from hopwalk.arrays import ArrayFile, save_arrays
+from hopwalk.config import ScorerSettings, Settings, changed
+from hopwalk.data.triples import Triples
+from hopwalk.errors import DataError, MissingExtraError, RunError, SettingsError, UnknownNameError
+from hopwalk.run import Run
+from hopwalk.scorers import pykeen as pykeen_scorers
+from hopwalk.scorers import training
+from hopwalk.scorers.losses import binary_loss, softmax_loss
+from hopwalk.scorers.models import build_scorer
+from hopwalk.scorers.optimizers import Optimizer
+from hopwalk.scorers.pykeen import PykeenScorer, _CountedBytes, _loss_of_scores, adopt, adopt_into
+from hopwalk.scorers.questions import Batch, TrainingQuestions
+from hopwalk.scorers.runs import load_scorer, train_into
+from hopwalk.scorers.training import arrays_of, load_arrays
+from tests.helpers import FAMILY, dataset_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyKEEN and what it imports warn of their own affairs
+
+# Every model of PyKEEN's that can be a scorer; a test below fails if PyKEEN has others.
+PLAIN = [
+    *("AutoSF", "BoxE", "ComplEx", "ConvE", "ConvKB", "CP", "CrossE", "DistMA", "DistMult", "ERMLP", "ERMLPE", "HolE", "KG2E"),
+    *("MuRE", "NTN", "PairRE", "ProjE", "QuatE", "RESCAL", "RotatE", "SE", "SimplE", "TorusE", "TransD", "TransE", "TransF"),
+    *("TransH", "TransR", "TuckER", "UM"),
+]
+ON_GRAPH = ["CompGCN", "NodePiece", "RGCN"]  # these need the facts
+ONLY_WITH_INVERSES = ["CompGCN", "NodePiece"]
+WITH_CHANCE = ["CompGCN", "ConvE", "ConvKB", "CrossE", "ERMLPE", "RGCN", "TuckER"]  # dropout or batch normalisation
+every_model = pytest.mark.parametrize("name", [*PLAIN, *ON_GRAPH])
+
+E, R, D = 11, 3, 8
+RING = Triples.of([(head, relation, (head + relation + 1) % E) for head in range(E) for relation in range(R)])
+FEW_FILTERS = {"ConvKB": "num_filters = 20", "CP": "rank = 2"}
+
+
+def settings_of(name: str, **values: Any) -> ScorerSettings:
+    plain: dict[str, Any] = {
+        "model": f"pykeen:{name}",
+        "dimension": D,
+        "model_options": FEW_FILTERS.get(name, ""),
+        "optimizer": "adam",
+    }
+    return ScorerSettings(**(plain | {"learning_rate": 0.01} | values))
+
+
+def scorer_of(name: str, **values: Any) -> PykeenScorer:
+    return PykeenScorer.build(E, R, settings_of(name, **values), RING if name in ON_GRAPH else None).eval()
+
+
+def all_questions() -> tuple[Tensor, Tensor]:
+    """Every entity with every relation and every inverse one, mixed."""
+    pairs = torch.cartesian_prod(torch.arange(E), torch.arange(2 * R))
+    pairs = pairs[torch.randperm(len(pairs), generator=torch.Generator().manual_seed(1))]
+    return pairs[:, 0], pairs[:, 1]
+
+
+@cache
+def ring_batch() -> Batch:
+    dataset = dataset_of([(f"e{head:02}", f"r{relation}", f"e{tail:02}") for head, relation, tail in RING.array().tolist()])
+    (batch,) = TrainingQuestions.of(dataset).batches(1000, torch.Generator().manual_seed(0))
+    return batch
+
+
+def scores_of(scorer: PykeenScorer, most: int = 2 * R * E) -> Tensor:
+    with torch.inference_mode():
+        return scorer.eval().score_all_tails(*(ids[:most] for ids in all_questions()))
+
+
+def learn(scorer: PykeenScorer, steps: int = 1, batch: Batch | None = None) -> list[float]:
+    optimizer, generator = Optimizer(scorer, scorer.settings), torch.Generator().manual_seed(3)
+    scorer.train()
+    return [scorer.learn(batch or ring_batch(), optimizer, generator) for _ in range(steps)]
+
+
+# What every model must do
+
+
+def test_every_model_of_pykeen_is_tried_or_refused():
+    from pykeen.models import model_resolver
+
+    tried = {name.lower() for name in [*PLAIN, *ON_GRAPH]}
+    assert tried | set(pykeen_scorers.UNFIT) == set(model_resolver.lookup_dict)
+
+
+def contract(scorer: PykeenScorer) -> None:
+    """All tails, single triples, and PyKEEN's own predictions agree, in both directions."""
+    heads, relations = all_questions()
+    scores = scores_of(scorer)
+    assert scores.shape == (len(heads), E)
+    each = (heads.repeat_interleave(E), relations.repeat_interleave(E), torch.arange(E).repeat(len(heads)))
+    close: Any = {"rtol": 1e-4, "atol": 1e-5 * float(scores.abs().max())}
+    with torch.inference_mode():
+        torch.testing.assert_close(scorer.score_triples(*each).view_as(scores), scores, **close)
+        is_inverse = relations >= R
+        theirs = torch.empty_like(scores)
+        theirs[~is_inverse] = scorer.model.predict_t(torch.stack([heads, relations], dim=1)[~is_inverse])
+        theirs[is_inverse] = scorer.model.predict_h(torch.stack([relations - R, heads], dim=1)[is_inverse])
+    torch.testing.assert_close(scores, theirs, **close)
+    assert scorer.score_all_tails(heads[:0], relations[:0]).shape == (0, E)
+    assert scorer.score_triples(heads[:0], relations[:0], heads[:0]).shape == (0,)
+
+
+@every_model
+def test_all_tails_triples_and_pykeens_predictions_agree(name):
+    scorer = scorer_of(name)
+    assert scorer.model.use_inverse_triples == (name != "RGCN")
+    learn(scorer)  # so that nothing is zero by initialisation
+    contract(scorer)
+
+
+@pytest.mark.parametrize("name", [name for name in [*PLAIN, *ON_GRAPH] if name not in ONLY_WITH_INVERSES])
+def test_the_same_for_models_without_inverse_relations(name):
+    options = ", ".join(filter(None, [FEW_FILTERS.get(name), "create_inverse_triples = false"]))
+    scorer = scorer_of(name, model_options=options)
+    assert not scorer.model.use_inverse_triples
+    learn(scorer)
+    contract(scorer)
+
+
+@every_model
+def test_learning_lowers_the_loss(name):
+    losses = learn(scorer_of(name, learning_rate=0.03), steps=20)
+    assert min(losses[-3:]) < 0.98 * losses[0]
+
+
+@every_model
+def test_same_seed_same_result_and_nobody_elses_random_numbers_change(name):
+    before = torch.get_rng_state()
+    first, second, other = (scorer_of(name, seed=seed) for seed in (5, 5, 6))
+    for scorer in (first, second, other):
+        learn(scorer, steps=2)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.testing.assert_close(first.state_dict(), second.state_dict(), rtol=0, atol=0)
+    assert not torch.equal(scores_of(first), scores_of(other))
+
+
+@every_model
+def test_weights_go_through_a_file(name, tmp_path: Path):
+    scorer, other = scorer_of(name), scorer_of(name, seed=1)
+    learn(scorer)
+    expected = scores_of(scorer)
+    assert not torch.equal(scores_of(other), expected)
+    save_arrays(tmp_path / "weights.safetensors", arrays_of(scorer), {"kind": "weights"})
+    file = ArrayFile(tmp_path / "weights.safetensors", kind="weights")
+    load_arrays(other, {key: file.array(key) for key in file.names}, file)
+    assert torch.equal(scores_of(other), expected)
+
+
+# Memory
+
+
+def cut(monkeypatch: pytest.MonkeyPatch, num_questions: int, num_candidates: int) -> None:
+    """Have scorers work on no more than so many at once."""
+    monkeypatch.setattr(pykeen_scorers._Cost, "at_once", lambda self, count: (num_questions, min(num_candidates, count)))
+
+
+@every_model
+def test_slices_make_the_same_scores(name, monkeypatch: pytest.MonkeyPatch):
+    scorer = scorer_of(name)
+    expected = scores_of(scorer, most=8)
+    for tile in [(3, E), (5, 4)]:
+        cut(monkeypatch, *tile)
+        torch.testing.assert_close(scores_of(scorer, most=8), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("candidates", [0, 4])
+@pytest.mark.parametrize("loss", ["softmax", "binary"])
+@pytest.mark.parametrize("name", ["DistMult", "TransH", "RESCAL", "NTN"])  # with penalties of three kinds, and without
+def test_slices_learn_the_same(name, loss, candidates, monkeypatch: pytest.MonkeyPatch):
+    """Gradients do not depend on how a batch is cut: into questions, or into questions and candidates."""
+
+    def learnt() -> tuple[float, dict[str, Tensor]]:
+        scorer = scorer_of(name, loss=loss, candidates=candidates, optimizer="adagrad")
+        return learn(scorer)[0], scorer.state_dict()
+
+    loss_at_once, at_once = learnt()
+    for tile in [(25, E), (40, 4)]:
+        cut(monkeypatch, *tile)
+        loss_in_slices, in_slices = learnt()
+        assert loss_in_slices == pytest.approx(loss_at_once, rel=1e-5)
+        torch.testing.assert_close(in_slices, at_once, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["CrossE", "RGCN"])
+def test_dropout_is_the_same_when_candidates_are_gone_over_twice(name, monkeypatch: pytest.MonkeyPatch):
+    """Scores made without gradients, and made again with them, must drop the same: their gradients then add up to a descent."""
+    cut(monkeypatch, 100, 4)
+    losses = learn(scorer_of(name, learning_rate=0.03), steps=20)
+    assert min(losses[-3:]) < 0.97 * losses[0]
+
+
+@every_model
+def test_no_slice_makes_more_than_its_bound(name, monkeypatch: pytest.MonkeyPatch):
+    scorer = scorer_of(name)
+    bound = 2**16
+    monkeypatch.setattr(pykeen_scorers, "BYTES_AT_ONCE", bound)
+    num_candidates = 200
+    questions, candidates = scorer.cost.at_once(num_candidates)
+    for relation_id in (0, R):
+        made = []
+        for count in (0, 1):  # what the model makes for one of each is the constant part, as far as it can be cut
+            heads, rows = torch.arange(count * (questions - 1) + 1) % E, torch.arange(count * (candidates - 1) + 1) % E
+            scorer._forget()
+            with torch.no_grad(), _CountedBytes() as counted:
+                scorer._scores(heads, torch.full_like(heads, relation_id), rows)
+            made.append(counted.total)
+        assert made[1] - made[0] <= 1.1 * bound
+
+
+def test_a_question_alone_in_its_batch():
+    scorer = scorer_of("ConvE")
+    batch = Batch(torch.tensor([0]), torch.tensor([1]), torch.tensor([0]), torch.tensor([2]))
+    assert np.isfinite(learn(scorer, batch=batch)[0])
+    assert all(module.training for module in scorer.modules())
+
+
+# Losses
+
+
+@pytest.mark.parametrize("loss", ["softmax", "binary"])
+@pytest.mark.parametrize("weights", [None, torch.tensor([1.0, 1, 1, 1, 1, 3, 3])])
+def test_losses_are_those_of_our_own_models(loss, weights):
+    generator = torch.Generator().manual_seed(0)
+    vectors, table, bias = (torch.randn(*shape, generator=generator).double() for shape in [(3, 4), (7, 4), (7,)])
+    weights = None if weights is None else weights.double()
+    batch = Batch(torch.arange(3), torch.arange(3), torch.tensor([0, 0, 1, 2]), torch.tensor([1, 4, 0, 3]))
+    settings = settings_of("DistMult", loss=loss, label_smoothing=0.2)
+    leaves = [value.requires_grad_() for value in (vectors, table, bias)]
+    plain = _loss_of_scores(vectors @ table.T + bias, batch, settings, weights)
+    arguments = (vectors, table, bias, batch.questions, batch.answers, weights)
+    fused = softmax_loss(*arguments) if loss == "softmax" else binary_loss(*arguments, settings.label_smoothing)
+    torch.testing.assert_close(plain, fused)
+    for ours, theirs in zip(torch.autograd.grad(plain, leaves), torch.autograd.grad(fused, leaves), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("loss", ["softmax", "binary"])
+def test_distmult_of_both_sides_learns_the_same(loss):
+    """One step of PyKEEN's DistMult, without its penalty, moves relations as one of ours does from the same embeddings."""
+    options = "regularizer = 'no'"
+    theirs = scorer_of("DistMult", model_options=options, loss=loss, optimizer="adagrad")
+    ours: Any = build_scorer(E, R, theirs.settings.model_copy(update={"model": "distmult", "n3": 0.0, "model_options": ""}))
+    of_pykeen = torch.cat([torch.arange(0, 2 * R, 2), torch.arange(1, 2 * R, 2)])  # PyKEEN's inverse of 2r is 2r + 1
+    entities, relations = (
+        getattr(theirs.model, f"{what}_representations")[0]._embeddings.weight for what in ("entity", "relation")
+    )
+    with torch.no_grad():
+        ours.entities.copy_(entities)
+        ours.relations.copy_(relations[of_pykeen])
+    assert learn(theirs) == pytest.approx(learn(ours))
+    torch.testing.assert_close(relations[of_pykeen], ours.relations)
+
+
+# Run folders
+
+
+SCHOOL = [(f"teacher {room}", "teaches", f"pupil {room}{number}") for room in "abc" for number in range(3)]
+SCHOOL += [(pupil, "taught_by", teacher) for teacher, _, pupil in SCHOOL[:-3]]
+DEV = [("pupil c0", "taught_by", "teacher c"), ("pupil c1", "taught_by", "teacher c"), ("pupil c2", "taught_by", "teacher c")]
+
+
+def run_settings(model: str, **values: Any) -> Settings:
+    plain = {"model": model, "dimension": D, "epochs": 4, "batch_size": 7, "optimizer": "adam", "learning_rate": 0.02}
+    return changed(Settings(), {f"scorer.{name}": value for name, value in (plain | values).items()})
+
+
+@pytest.mark.parametrize("name", ["PyKEEN:transe", "pykeen:TuckER"])
+def test_trained_into_a_run_folder_stopped_and_resumed(name, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The second has dropout and batch normalisation, and is stopped after two epochs."""
+    dataset, settings = dataset_of(SCHOOL, DEV), run_settings(name)
+    train_into(tmp_path / "whole", dataset, settings, resume=False)
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0)
+
+    class Stop:
+        def on_batch(self, epoch: int, *_: Any) -> None:
+            if epoch == 3:
+                raise KeyboardInterrupt
+
+        def on_evaluation(self, record: Any) -> None:
+            pass
+
+    train_into(tmp_path / "stopped", dataset, settings, resume=False, watchers=[Stop()])
+    assert Run.open(tmp_path / "stopped").about["status"] == "interrupted"
+    train_into(tmp_path / "stopped", dataset, settings, resume=True)
+    whole, stopped = (load_scorer(tmp_path / name) for name in ("whole", "stopped"))
+    torch.testing.assert_close(whole.state_dict(), stopped.state_dict(), rtol=0, atol=0)
+    ids = torch.arange(len(dataset.entities))
+    probabilities = whole.probability_of_all_tails(ids, torch.ones_like(ids))
+    assert ((probabilities > 0) & (probabilities < 1)).all()
+
+
+# What can be wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("pykeen:TransX", UnknownNameError, "PyKEEN has no model 'TransX'. Did you mean 'trans"),
+        ("pykeen:", UnknownNameError, "PyKEEN has no model ''. PyKEEN's models are: AutoSF, BoxE"),
+        ("pykeen:Fixed", SettingsError, "PyKEEN's Fixed cannot be a scorer: it is a stand-in"),
+        ("pykeen:ComplExLiteral", SettingsError, "numbers that describe the entities"),
+        ("pykeen:RGCN", SettingsError, "PyKEEN's RGCN passes messages over the facts"),
+    ],
+)
+def test_wrong_names(name, error, message):
+    with pytest.raises(error) as raised:
+        build_scorer(E, R, ScorerSettings(model=name))
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("scoring_norm = 2", "PyKEEN's TransE has no argument 'scoring_norm'. Did you mean 'scoring_fct_norm'"),
+        ("random_seed = 2", "no argument 'random_seed'. It has: scoring_fct_norm, power_norm, entity_initializer"),
+        ("embedding_dim = 2", "Set scorer.dimension"),
+        ("scoring_fct_norm : 2", "cannot be read"),
+        ("scoring_fct_norm = " + "[" * 9999, "cannot be read"),
+        ("create_inverse_triples = 'no'", "cannot be set to 'no'"),
+        ("entity_initializer = 'nothing'", "TransE cannot be built with entity_initializer = 'nothing'"),
+        ("regularizer_kwargs = {weight = 'file.pkl'}", "'regularizer_kwargs' of PyKEEN's TransE cannot be set to"),
+        ("regularizer_kwargs = [1, {path = 'file.pkl'}]", "a list or table of numbers"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(SettingsError) as raised:
+        build_scorer(E, R, settings_of("TransE", model_options=options))
+    assert message in str(raised.value)
+
+
+def test_options_reach_the_model():
+    options = "scoring_fct_norm = 2, regularizer = 'lp', regularizer_kwargs = {weight = 0.5, p = 3.0}"
+    model: Any = scorer_of("TransE", model_options=options).model
+    assert (model.interaction.p, float(model.entity_representations[0].regularizer.weight)) == (2, 0.5)
+    assert scorer_of("TransR", model_options="relation_dim = 5").model.relation_representations[0].shape == (5,)
+
+
+def test_without_pykeen(monkeypatch: pytest.MonkeyPatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "pykeen"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pykeen", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'hopwalk\[pykeen\]'"):
+        build_scorer(E, R, ScorerSettings(model="pykeen:TransE"))
+
+
+# Models that PyKEEN trained
+
+
+def their_factory(dataset: hopwalk.Dataset, **options: Any) -> Any:
+    """PyKEEN's factory of the facts, with ids in another order than ours."""
+    from pykeen.triples import TriplesFactory
+
+    def backwards(vocabulary: Any) -> dict[str, int]:
+        return {label: id_ for id_, label in enumerate(reversed(list(vocabulary)))}
+
+    triples = np.array(dataset.labels_of(dataset.facts), dtype=str)
+    vocabularies: Any = {"entity_to_id": backwards(dataset.entities), "relation_to_id": backwards(dataset.relations)}
+    return TriplesFactory.from_labeled_triples(triples, **vocabularies, **options)
+
+
+def their_scores(model: Any, factory: Any, dataset: hopwalk.Dataset) -> Tensor:
+    """What PyKEEN says for every question of ours, by label."""
+    entities = [factory.entity_to_id[label] for label in dataset.entities]
+    relations = [factory.relation_to_id[label] for label in dataset.relations]
+    with torch.inference_mode():
+        tails = [[model.predict_t(torch.tensor([[given, relation]])) for relation in relations] for given in entities]
+        heads = [[model.predict_h(torch.tensor([[relation, given]])) for relation in relations] for given in entities]
+    return torch.cat([scores for row in zip(tails, heads, strict=True) for part in row for scores in part])[:, entities]
+
+
+def questions_about(dataset: hopwalk.Dataset) -> tuple[Tensor, Tensor]:
+    pairs = torch.cartesian_prod(torch.arange(len(dataset.entities)), torch.arange(2 * len(dataset.relations)))
+    return pairs[:, 0], pairs[:, 1]
+
+
+def trained_by_pipeline(name: str, factory: Any, **arguments: Any) -> Any:
+    from pykeen.pipeline import pipeline
+
+    return pipeline(
+        training=factory,
+        testing=factory,
+        model=name,
+        model_kwargs=arguments,
+        training_kwargs={"num_epochs": 5, "use_tqdm": False},
+        evaluation_kwargs={"use_tqdm": False},
+        random_seed=0,
+        device="cpu",
+    ).model
+
+
+def fresh(name: str, factory: Any, **arguments: Any) -> Any:
+    from pykeen.models import model_resolver
+
+    return model_resolver.make(name, arguments, triples_factory=factory, random_seed=0)
+
+
+@pytest.mark.parametrize(
+    ("made", "name", "arguments", "with_inverses"),
+    [
+        (trained_by_pipeline, "TransE", {"scoring_fct_norm": 2}, False),
+        (fresh, "RotatE", {}, True),
+        (fresh, "TransD", {"relation_dim": 3}, False),
+        (fresh, "ConvE", {}, True),
+    ],
+)
+def test_adopted_from_pykeen(made, name, arguments, with_inverses, tmp_path: Path):
+    dataset = dataset_of(SCHOOL, DEV)
+    factory = their_factory(dataset, create_inverse_triples=with_inverses)
+    model = made(name, factory, embedding_dim=D, **arguments)
+    expected = their_scores(model, factory, dataset)
+    labels = {"entity_to_id": factory.entity_to_id, "relation_to_id": factory.relation_to_id}
+    live = adopt(model, dataset, **labels)
+    options = ", ".join(f"{key} = {value}" for key, value in arguments.items())
+    run = adopt_into(tmp_path / "run", model, factory, dataset, run_settings("distmult", model_options=options, loss="binary"))
+    loaded: Any = load_scorer(run.path)
+    for scorer in (live, loaded):
+        with torch.inference_mode():
+            torch.testing.assert_close(scorer.score_all_tails(*questions_about(dataset)), expected, rtol=1e-4, atol=1e-4)
+    assert loaded.settings.model == f"pykeen:{name}"
+    assert loaded.calibration.slope != 1
+    assert 0 < run.about["valid_mrr"] <= 1
+    assert (run.path / "card.md").exists()
+    with pytest.raises(RunError, match="there is a run in this folder"):
+        adopt_into(run.path, model, factory, dataset)
+
+
+@pytest.fixture(scope="module")
+def trained_there() -> tuple[Any, Any, hopwalk.Dataset]:
+    from pykeen.models import TransE
+
+    dataset = dataset_of(FAMILY)
+    factory = their_factory(dataset)
+    return TransE(triples_factory=factory, embedding_dim=D, scoring_fct_norm=2, random_seed=0), factory, dataset
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"dimension": 9}, r"has \(5, 9\) as model.entity_rep.*the model given has \(5, 8\). Set both to the arguments"),
+        ({"model_options": "scoring_fct_norm = 1"}, "has other scores than the model given"),
+        ({"model_options": "create_inverse_triples = true"}, r"has \(8, 8\) as model.relation_rep"),
+    ],
+)
+def test_settings_that_do_not_make_the_model(values, message, trained_there, tmp_path: Path):
+    model, factory, dataset = trained_there
+    settings = run_settings("pykeen:TransE", **({"model_options": "scoring_fct_norm = 2"} | values))
+    with pytest.raises(SettingsError, match=message):
+        adopt_into(tmp_path / "run", model, factory, dataset, settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_labels(trained_there):
+    model, factory, dataset = trained_there
+    entities, relations = dict(factory.entity_to_id), dict(factory.relation_to_id)
+    fewer = {label: id_ for label, id_ in entities.items() if label not in ("ann", "eve")}
+    with pytest.raises(DataError, match="does not know 'ann', 'eve' of the data set's 5 entities"):
+        adopt(model, dataset, entity_to_id=fewer, relation_to_id=relations)
+    with pytest.raises(DataError, match="knows relations that the data set has not: 'hates'"):
+        adopt(model, dataset, entity_to_id=entities, relation_to_id=relations | {"hates": 4})
+    with pytest.raises(DataError, match="has 5 entities, which are not those of the 5 labels"):
+        adopt(model, dataset, entity_to_id=entities | {"ann": 1}, relation_to_id=relations)
+
+
+def test_factories_without_labels(trained_there, tmp_path: Path):
+    from pykeen.models import DistMult
+    from pykeen.triples import CoreTriplesFactory
+
+    core = CoreTriplesFactory(torch.tensor([[0, 0, 11], [3, 1, 10], [5, 0, 2]]), 12, 2, create_inverse_triples=True)
+    dataset = dataset_of([(str(head), str(relation), str(head + 1)) for head in range(11) for relation in range(2)])
+    assert list(dataset.entities)[:3] == ["0", "1", "10"]
+    model = DistMult(triples_factory=core, embedding_dim=D, random_seed=0)
+    run = adopt_into(tmp_path / "run", model, core, dataset, run_settings("distmult"))
+    (own,) = load_scorer(run.path).score_triples(*(torch.tensor([id_]) for id_ in (2, 1, 1)))  # the entity 10, the relation 1
+    assert float(own) == pytest.approx(float(model.predict_hrt(torch.tensor([[10, 1, 1]]))))
+
+
+def test_models_that_are_not_pykeens_own(trained_there, tmp_path: Path):
+    from pykeen.models import DistMult, ERModel, FixedModel
+
+    _, factory, dataset = trained_there
+    labels: Any = {"entity_to_id": factory.entity_to_id, "relation_to_id": factory.relation_to_id}
+    for model in (torch.nn.Linear(1, 1), FixedModel(triples_factory=factory)):
+        with pytest.raises(SettingsError, match="is no PyKEEN model of entities and relations"):
+            adopt(model, dataset, **labels)
+    shapes: Any = {"entity_representations_kwargs": {"shape": D}, "relation_representations_kwargs": {"shape": D}}
+    homemade: Any = ERModel(triples_factory=factory, interaction="distmult", **shapes, random_seed=0)
+    scores = adopt(homemade, dataset, **labels).score_all_tails(*questions_about(dataset))
+    torch.testing.assert_close(scores, their_scores(homemade, factory, dataset))
+    with pytest.raises(UnknownNameError, match="PyKEEN has no model 'ERModel'"):
+        adopt_into(tmp_path / "run", homemade, factory, dataset)
+    elsewhere = DistMult(triples_factory=factory, embedding_dim=D, random_seed=0).to("meta")
+    with pytest.raises(SettingsError, match="is not on the processor"):
+        adopt(elsewhere, dataset, **labels)
