@@ -218,7 +218,6 @@ def test_scores_that_say_nothing():
     assert scorer.probability_of_triples(*(torch.tensor([0]),) * 3).item() == pytest.approx(share, abs=0.002)
 
 
-@pytest.mark.xfail(strict=True, reason="the slope of a scorer that is worse than chance is negative")
 def test_probabilities_never_fall_as_scores_rise():
     """A scorer that dev contradicts is not to be trusted, but not to be believed the other way round either."""
     scores = normal(60)

@@ -585,8 +585,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], type[HopwalkError], str]] = {
     "run.json without data": (_say(dataset="test"), RunError, "the run was trained on other data"),
     "calibration not there": (_say(calibration=[1, 2]), RunError, "its calibration cannot be read"),
     "calibration no number": (_say(calibration={"slope": "steep"}), RunError, "its calibration cannot be read"),
-    "settings cut off": (_cut("settings.toml", 30), SettingsError, "not valid TOML"),
-    "settings missing": (_remove("settings.toml"), SettingsError, "cannot be read"),
+    "settings cut off": (_cut("settings.toml", 30), RunError, "not valid TOML"),
+    "settings missing": (_remove("settings.toml"), RunError, "cannot be read"),
     "settings of another version": (_write("settings.toml", "[scorer]\nwings = 2\n"), RunError, "there is no setting"),
     "nothing there": (_remove_all, RunError, "there is no such folder"),
     "somebody else's folder": (_foreign, RunError, "this folder is no run: run.json is missing"),
@@ -739,7 +739,7 @@ def test_ctrl_c_at_the_command_line(school: Path, capsys: pytest.CaptureFixture[
 def test_without_dev_and_test_questions(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     Path("facts.csv").write_text("a,r,b\nb,r,c\nc,q,a\n")
     printed = command(capsys, "train", "facts.csv", *TINY, "--out", "run").out
-    assert "finished after 2 epochs; no dev questions to choose an epoch by" in printed
+    assert "run: finished after 2 epochs\n" in printed
     for split in ("test", "valid"):
         told = command(capsys, "evaluate", "run", "--split", split, code=1).err
         assert f"error: facts has no {split} questions" in told

@@ -159,6 +159,8 @@ def _fit(evidence: Evidence, *, is_relative: bool) -> Calibration:
         parameters -= step
         if np.abs(step).max() < 1e-8:
             break
+    if parameters[0] < 0:  # worse than chance: the scores say nothing, and must not be turned round
+        return Calibration(0.0, float(np.log(share / (1 - share))), is_relative)
     slope = float(parameters[0] / spread)
     return Calibration(slope, float(parameters[1] - slope * middle), is_relative)
 
