@@ -20,6 +20,7 @@ import gc
 import json
 import logging
 import sys
+import timeit
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack, suppress
@@ -86,12 +87,14 @@ class Work:
 
     @staticmethod
     def of(case: Case) -> Work:
-        """The same for the same case."""
+        """The same for the same case. All batches are full."""
         dataset = load_dataset(case.data)
         questions, num_entities = TrainingQuestions.of(dataset), len(dataset.entities)
         most = 1 if case.is_quick else len(questions) // case.batch_size
-        num_batches = min(max(SCORED_TAILS[case.model] // num_entities, 1), most)
-        chosen = next(questions.batches(num_batches * case.batch_size, torch.Generator().manual_seed(case.seed)))
+        size = min(max(SCORED_TAILS[case.model] // num_entities, 1), most) * case.batch_size
+        every = next(questions.batches(len(questions), torch.Generator().manual_seed(case.seed)))
+        ours = every.questions < size
+        chosen = Batch(every.heads[:size], every.relations[:size], every.questions[ours], every.answers[ours])
         return Work(num_entities, len(dataset.relations), chosen)
 
     def questions(self) -> TrainingQuestions:
@@ -261,12 +264,7 @@ def take_turn(name: str) -> Turn:
 
 def gflops(operations: float, work: Callable[[], Any], repeats: int = 5) -> float:
     """How many billion operations a second the work does, best of some repetitions after one more."""
-    seconds = []
-    for _ in range(repeats + 1):
-        begin = perf_counter()
-        work()
-        seconds.append(perf_counter() - begin)
-    return operations / min(seconds[1:]) / 1e9
+    return operations / min(timeit.repeat(work, number=1, repeat=repeats + 1)[1:]) / 1e9
 
 
 def products(settings: ScorerSettings, num_entities: int) -> dict[str, tuple[float, Callable[[], Any]]]:

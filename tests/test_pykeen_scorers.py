@@ -18,13 +18,14 @@ from hopwalk.errors import DataError, MissingExtraError, RunError, SettingsError
 from hopwalk.run import Run
 from hopwalk.scorers import pykeen as pykeen_scorers
 from hopwalk.scorers import training
+from hopwalk.scorers.adopting import adopt, adopt_into
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.models import build_scorer
 from hopwalk.scorers.optimizers import Optimizer
-from hopwalk.scorers.pykeen import PykeenScorer, _CountedBytes, _loss_of_scores, adopt, adopt_into
+from hopwalk.scorers.pykeen import PykeenScorer, _CountedBytes, _loss_of_scores
 from hopwalk.scorers.questions import Batch, TrainingQuestions
 from hopwalk.scorers.runs import load_scorer, train_into
-from hopwalk.scorers.training import arrays_of, load_arrays
+from hopwalk.scorers.training import arrays_of, check_arrays, load_arrays
 from tests.helpers import FAMILY, dataset_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyKEEN and what it imports warn of their own affairs
@@ -154,7 +155,9 @@ def test_weights_go_through_a_file(name, tmp_path: Path):
     assert not torch.equal(scores_of(other), expected)
     save_arrays(tmp_path / "weights.safetensors", arrays_of(scorer), {"kind": "weights"})
     file = ArrayFile(tmp_path / "weights.safetensors", kind="weights")
-    load_arrays(other, {key: file.array(key) for key in file.names}, file)
+    arrays = {key: file.array(key) for key in file.names}
+    check_arrays(other, arrays, file)
+    load_arrays(other, arrays)
     assert torch.equal(scores_of(other), expected)
 
 

@@ -15,9 +15,11 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,13 @@ class Run:
         path.mkdir(parents=True, exist_ok=True)
         dataset.save(run.dataset_path)
         write_text(path / "settings.toml", settings_toml(settings))
-        run.write_about({"format": FORMAT, "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint}, **about})
+        own = {
+            "format": FORMAT,
+            "hopwalk": version("hopwalk"),
+            "machine": f"{platform.system()} {platform.machine()}",
+            "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
+        }
+        run.write_about(own | dict(about))
         return run
 
     @staticmethod

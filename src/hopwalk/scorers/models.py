@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from hopwalk.config import ScorerSettings, fold_name
+from hopwalk.data.triples import Triples
 from hopwalk.errors import UnknownNameError, did_you_mean
 from hopwalk.scorers.base import ProductScorer, TrainableScorer
 from hopwalk.scorers.complex import ComplEx
@@ -15,13 +16,18 @@ MODELS: dict[str, type[ProductScorer]] = {"distmult": DistMult, "complex": Compl
 PYKEEN = "pykeen:"
 
 
-def build_scorer(num_entities: int, num_relations: int, settings: ScorerSettings) -> TrainableScorer:
-    """The scorer that the settings name, with fresh parameters drawn by their seed."""
+def build_scorer(
+    num_entities: int, num_relations: int, settings: ScorerSettings, facts: Triples | None = None
+) -> TrainableScorer:
+    """The scorer that the settings name, with fresh parameters drawn by their seed.
+
+    The facts are for models that pass messages over the graph, which only PyKEEN has.
+    """
     generator = torch.Generator().manual_seed(settings.seed)
     if settings.model.lower().startswith(PYKEEN):
         from hopwalk.scorers.pykeen import PykeenScorer
 
-        return PykeenScorer.build(num_entities, num_relations, settings)
+        return PykeenScorer.build(num_entities, num_relations, settings, facts)
     model = MODELS.get(fold_name(settings.model))
     if model is None:
         known = f"Scorers are: {', '.join(MODELS)}, and those of PyKEEN, e.g. pykeen:TransE."

@@ -10,12 +10,10 @@ from __future__ import annotations
 import inspect
 import itertools
 import logging
-import platform
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,13 +21,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from hopwalk.config import ScorerSettings, Settings, changed
-from hopwalk.data.dataset import Dataset
+from hopwalk.config import ScorerSettings
 from hopwalk.data.triples import Triples
-from hopwalk.data.vocabulary import Vocabulary
-from hopwalk.errors import DataError, MissingExtraError, SettingsError, UnknownNameError, did_you_mean
-from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
-from hopwalk.run import Run
+from hopwalk.errors import MissingExtraError, SettingsError, UnknownNameError, did_you_mean
 from hopwalk.scorers.base import TrainableScorer
 from hopwalk.scorers.questions import Batch, Candidates, sample_candidates
 
@@ -82,7 +76,7 @@ class PykeenScorer(TrainableScorer):
         Models that pass messages over the graph (RGCN, CompGCN, NodePiece) need the facts; others know how many entities and
         relations there are, and nothing else.
         """
-        name, kind = _named(settings.model)
+        name, kind = model_named(settings.model)
         options = _checked_options(kind, settings.model_options)
         with_inverses = options.pop(WITH_INVERSES, name not in WITHOUT_INVERSES)
         if "embedding_dim" in inspect.signature(kind).parameters:
@@ -287,125 +281,6 @@ def _is_dense(value: Any) -> bool:
     return isinstance(value, Tensor) and value.layout is torch.strided
 
 
-def adopt(
-    model: Any,
-    dataset: Dataset,
-    *,
-    entity_to_id: Mapping[str, int],
-    relation_to_id: Mapping[str, int],
-    settings: ScorerSettings | None = None,
-) -> PykeenScorer:
-    """A scorer of the data set round a model that PyKEEN trained, which is not copied; ids are matched by label.
-
-    It takes the live model, for example `pipeline(…).model`: PyKEEN's own `trained_model.pkl` is a pickle, whose loading runs
-    whatever code is in it, so hopwalk does not read it. The labels are those of PyKEEN's training factory. The scores are not
-    calibrated; `adopt_into` does that.
-    """
-    models = _pykeen().models
-    if not isinstance(model, models.ERModel) or isinstance(model, models.InductiveERModel):
-        problem = f"{type(model).__name__} is no PyKEEN model of entities and relations (ERModel)"
-        raise SettingsError(problem, remedy="Give the live model, for example pipeline(…).model.")
-    if any(value.device.type != "cpu" for value in model.state_dict().values()):
-        raise SettingsError("the PyKEEN model is not on the processor", remedy="Give model.cpu().")
-    settings = settings or ScorerSettings()
-    scorer = PykeenScorer(model, settings.model_copy(update={"model": f"pykeen:{type(model).__name__}"}))
-    scorer.entity_rows.copy_(_matched("entities", dataset.entities, entity_to_id, scorer.num_entities))
-    scorer.relation_rows.copy_(_matched("relations", dataset.relations, relation_to_id, scorer.relation_ids.num_relations))
-    return scorer.eval()
-
-
-def adopt_into(path: str | Path, model: Any, factory: Any, dataset: Dataset, settings: Settings | None = None) -> Run:
-    """A run folder with a model that PyKEEN trained, calibrated on dev; `factory` is the one it was trained on.
-
-    `scorer.dimension` and `scorer.model_options` must be the arguments the model was made with, so that it can be built again;
-    whether it then has the same scores is checked.
-    """
-    from hopwalk import __version__
-    from hopwalk.scorers.runs import SCORER, describe, refuse_used_folder
-    from hopwalk.scorers.training import arrays_of
-
-    path, settings = Path(path), settings or Settings()
-    refuse_used_folder(path)
-    entity_to_id, relation_to_id = _labels_of(factory)
-    adopted = adopt(model, dataset, entity_to_id=entity_to_id, relation_to_id=relation_to_id, settings=settings.scorer)
-    scorer, settings = _built_again(adopted, settings)
-    machine = f"{platform.system()} {platform.machine()}"
-    about = {"kind": SCORER, "status": "begun", "hopwalk": __version__, "machine": machine}
-    run = Run.create(path, dataset, settings, about | {"adopted_from": f"PyKEEN {_pykeen().get_version()}"})
-    run.save_weights(arrays_of(scorer), settings.scorer.model)
-    outcome = {"status": "finished", "epochs": 0, "best_epoch": 0, "seconds": 0.0, "valid_mrr": _dev_mrr(scorer, dataset)}
-    describe(run, scorer, outcome)
-    return run
-
-
-def _built_again(adopted: PykeenScorer, settings: Settings) -> tuple[PykeenScorer, Settings]:
-    """The adopted scorer as it can be built from settings and weights, and these settings; an error if they do not make it."""
-    options = settings.scorer.model_options
-    if WITH_INVERSES not in options:
-        said = f"{WITH_INVERSES} = {str(adopted.model.use_inverse_triples).lower()}"
-        options = f"{options}, {said}" if options.strip() else said
-    # With the softmax loss, scores are not taken for log-odds, and get calibrated.
-    values = {"scorer.model": adopted.settings.model, "scorer.model_options": options, "scorer.loss": "softmax"}
-    settings = changed(settings, values)
-    scorer = PykeenScorer.build(adopted.num_entities, adopted.relation_ids.num_relations, settings.scorer)
-    own, given = scorer.state_dict(), adopted.state_dict()
-    for name in sorted(own.keys() | given.keys()):
-        ours, theirs = (tuple(state[name].shape) if name in state else "nothing" for state in (own, given))
-        if ours != theirs:
-            raise _does_not_fit(scorer.settings, f"has {ours} as {name}, and the model given has {theirs}")
-        own[name].copy_(given[name])
-    heads, relations = (torch.arange(64) % count for count in (scorer.num_entities, scorer.relation_ids.num_directed))
-    with torch.inference_mode():
-        scores, wanted = (one.eval().score_all_tails(heads, relations) for one in (scorer, adopted))
-    if not torch.allclose(scores, wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max())):
-        raise _does_not_fit(scorer.settings, "has other scores than the model given, with the same weights")
-    return scorer, settings
-
-
-def _does_not_fit(settings: ScorerSettings, problem: str) -> SettingsError:
-    given = f"scorer.dimension = {settings.dimension} and scorer.model_options = {settings.model_options!r}"
-    remedy = "Set both to the arguments that the model was made with in PyKEEN."
-    return SettingsError(f"{settings.model} built with {given} {problem}", remedy=remedy)
-
-
-def _labels_of(factory: Any) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """The labels of a triples factory; one that knows ids only has those as labels, as for `from_pykeen`."""
-    if hasattr(factory, "entity_to_id"):
-        return factory.entity_to_id, factory.relation_to_id
-    entities, relations = range(factory.num_entities), range(factory.real_num_relations)
-    return {str(id_): id_ for id_ in entities}, {str(id_): id_ for id_ in relations}
-
-
-def _matched(what: str, vocabulary: Vocabulary, label_to_id: Mapping[str, int], count: int) -> Tensor:
-    """PyKEEN's id of every label of the vocabulary; an error unless the labels are the same."""
-    labels = list(vocabulary)
-    missing, unknown = [label for label in labels if label not in label_to_id], set(label_to_id).difference(labels)
-    remedy = "Train it in PyKEEN on hopwalk.to_pykeen(dataset).training, or take the data set from PyKEEN by hopwalk.from_pykeen."
-    if missing:
-        raise DataError(
-            f"the PyKEEN model does not know {_some(missing)} of the data set's {len(labels):,} {what}", remedy=remedy
-        )
-    if unknown:
-        raise DataError(f"the PyKEEN model knows {what} that the data set has not: {_some(sorted(unknown))}", remedy=remedy)
-    ids = torch.tensor([label_to_id[label] for label in labels], dtype=torch.int64)
-    if len(labels) != count or not torch.equal(ids.sort().values, torch.arange(count)):
-        problem = f"the PyKEEN model has {count:,} {what}, which are not those of the {len(labels):,} labels given with it"
-        raise DataError(problem, remedy="Give the labels of the triples factory it was trained on.")
-    return ids
-
-
-def _some(labels: list[str], most: int = 3) -> str:
-    listed = ", ".join(repr(label) for label in labels[:most])
-    return listed if len(labels) <= most else f"{listed} and {len(labels) - most:,} more"
-
-
-def _dev_mrr(scorer: PykeenScorer, dataset: Dataset) -> float | None:
-    questions, known = questions_of(dataset, "valid"), answers_to_leave_out(dataset, "valid")
-    if not len(questions):
-        return None
-    return metrics(rank_answers(scorer.numpy_scores, questions, known, num_entities=scorer.num_entities)).mrr
-
-
 def _loss_of_scores(scores: Tensor, batch: Batch, settings: ScorerSettings, weights: Tensor | None = None) -> Tensor:
     """The loss of scores [Q, C] by plain autograd: the same as `losses.softmax_loss` and `losses.binary_loss` of those scores."""
     of_answers = scores[batch.questions, batch.answers].sum()
@@ -449,7 +324,8 @@ def _running_statistics(model: nn.Module, is_needed: bool) -> Iterator[None]:
             layer.train()
 
 
-def _pykeen() -> Any:
+def installed_pykeen() -> Any:
+    """PyKEEN, or an error that says how to install it."""
     try:
         import pykeen.models
         import pykeen.triples
@@ -460,9 +336,9 @@ def _pykeen() -> Any:
     return pykeen
 
 
-def _named(model: str) -> tuple[str, Any]:
+def model_named(model: str) -> tuple[str, Any]:
     """PyKEEN's normalized name and the class of a model, by the name after `pykeen:`."""
-    resolver = _pykeen().models.model_resolver
+    resolver = installed_pykeen().models.model_resolver
     wanted = model.partition(":")[2].strip()
     name = resolver.normalize(wanted)
     if name in UNFIT:
@@ -509,7 +385,7 @@ def _is_plain(value: Any) -> bool:
 
 def _counts(num_entities: int, num_relations: int, with_inverses: bool, facts: Triples | None) -> Any:
     """What PyKEEN's models are told about the data: how much of it there is and, if given, the facts."""
-    triples = _pykeen().triples
+    triples = installed_pykeen().triples
     if facts is None:
         return triples.KGInfo(num_entities, num_relations, with_inverses)
     ids = torch.from_numpy(facts.array().astype(np.int64))
@@ -520,7 +396,7 @@ def _make(kind: Any, counts: Any, options: Mapping[str, Any]) -> Any:
     """A model of PyKEEN's with these keyword arguments."""
     name, given = kind.__name__, ", ".join(f"{key} = {value!r}" for key, value in options.items()) or "its defaults"
     try:
-        model = kind(triples_factory=counts, random_seed=_pykeen().utils.NoRandomSeedNecessary, **options)
+        model = kind(triples_factory=counts, random_seed=installed_pykeen().utils.NoRandomSeedNecessary, **options)
     except AttributeError as error:
         if "mapped_triples" not in str(error):
             raise SettingsError(f"PyKEEN's {name} cannot be built with {given} ({error})") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -35,7 +34,7 @@ def train_into(
     tensorboard: bool = False,
 ) -> Run:
     """Train a scorer into a run folder, or go on with the run that is there; the finished or interrupted run."""
-    scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer)
+    scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer, dataset.facts)
     watchers = [*watchers, TensorBoard(path / "tensorboard")] if tensorboard else watchers
     run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else _begun(path, dataset, settings)
     if run.about.get("status") == "finished":
@@ -51,10 +50,7 @@ def train_into(
 
 def _begun(path: Path, dataset: Dataset, settings: Settings) -> Run:
     refuse_used_folder(path)
-    from hopwalk import __version__
-
-    about = {"kind": SCORER, "status": "training", "hopwalk": __version__, "machine": f"{platform.system()} {platform.machine()}"}
-    return Run.create(path, dataset, settings, about)
+    return Run.create(path, dataset, settings, {"kind": SCORER, "status": "training"})
 
 
 def refuse_used_folder(path: Path) -> None:
@@ -103,7 +99,7 @@ def load_scorer(path: str | Path) -> Scorer:
     if run.about["kind"] != SCORER:
         raise RunError(f"this is a run of kind {run.about['kind']!r}, not a scorer", path=path)
     dataset, settings = run.dataset, run.settings.scorer
-    scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings)
+    scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings, dataset.facts)
     load_arrays(scorer, best_arrays(run, scorer, settings.model))
     scorer.calibration = calibration_of(run)
     scorer.eval()
@@ -131,7 +127,7 @@ def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
     names = [f"{number}-{run.settings.scorer.model.replace(':', '-')}" for number, run in enumerate(runs, start=1)]
     for name, run in zip(names, runs, strict=True):
         shutil.copytree(run.path, path / "members" / name, ignore=shutil.ignore_patterns("checkpoint.*", "tensorboard"))
-    about = {"kind": ENSEMBLE, "status": "begun", "hopwalk": runs[0].about.get("hopwalk"), "members": names}
+    about = {"kind": ENSEMBLE, "status": "begun", "members": names}
     combined = Run.create(path, runs[0].dataset, runs[0].settings, about)
     describe(combined, ensemble, {"status": "finished"})
     return combined
