@@ -13,6 +13,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.machine import PROJECT, describe_source
 from hopwalk import api
 from hopwalk.config import load_settings
@@ -64,6 +66,72 @@ def _short(evaluation: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in evaluation.items() if key not in ("relations", "dataset", "split")}
 
 
+PAPER = {  # Table 2: test MRR of tails
+    "distmult": {"umls": 86.8, "kinship": 61.4, "fb15k-237": 41.7, "wn18rr": 46.2, "nell-995": 64.1},
+    "complex": {"umls": 93.4, "kinship": 88.4, "fb15k-237": 42.5, "wn18rr": 43.7, "nell-995": 72.6},
+    "conve": {"umls": 95.7, "kinship": 87.1, "fb15k-237": 43.5, "wn18rr": 44.9, "nell-995": 76.1},
+}
+
+
+def results_by_run() -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    """The results of runs by nothing but their recipe, by scorer, data set and recipe; one for each seed."""
+    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for path in sorted(RESULTS.glob("*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        settings, data = result["settings"], result["data"]["name"]
+        if result["name"] == "-".join([data, settings["model"], settings["recipe"], str(settings["seed"])]):
+            found.setdefault((settings["model"], data, settings["recipe"]), []).append(result)
+    return found
+
+
+def overview_table() -> str:
+    """Test MRR of tails of every scorer and recipe on every set, the paper's in brackets."""
+    found = results_by_run()
+    recipes = sorted({(scorer, recipe) for scorer, _, recipe in found})
+    data_sets = list(PAPER["complex"])
+    lines = [f"| scorer, recipe | {' | '.join(data_sets)} |", f"|---|{'---:|' * len(data_sets)}"]
+    for scorer, recipe in recipes:
+        cells = []
+        for data in data_sets:
+            results = found.get((scorer, data, recipe))
+            cells.append(f"{_mean(results, 'tails', 'mrr'):.1f} ({PAPER[scorer][data]})" if results else "")
+        lines.append(f"| {scorer}, {recipe} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def scorer_table(scorer: str) -> str:
+    """The numbers of one scorer on every set."""
+    lines = [
+        "| data, recipe | seeds | MRR | paper | hits@1 | hits@10 | MRR both ways | dev MRR | epochs | seconds | calibration error |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for data in PAPER[scorer]:
+        for recipe in ("modern", "paper"):
+            results = results_by_run().get((scorer, data, recipe))
+            if not results:
+                continue
+            mrrs = [100 * result["test"]["tails"]["mrr"] for result in results]
+            cells = [
+                f"{data}, {recipe}",
+                f"{len(results)}",
+                f"{np.mean(mrrs):.1f}" + (f" ± {np.std(mrrs, ddof=1):.1f}" if len(mrrs) > 1 else ""),
+                f"{PAPER[scorer][data]}",
+                f"{_mean(results, 'tails', 'hits@1'):.1f}",
+                f"{_mean(results, 'tails', 'hits@10'):.1f}",
+                f"{_mean(results, 'both', 'mrr'):.1f}",
+                f"{np.mean([100 * result['valid']['tails']['mrr'] for result in results]):.1f}",
+                f"{np.mean([result['best_epoch'] for result in results]):.0f}",
+                f"{np.mean([result['training_seconds'] for result in results]):.0f}",
+                f"{np.mean([result['reliability']['top_error'] for result in results]):.3f}",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _mean(results: list[dict[str, Any]], direction: str, metric: str) -> float:
+    return 100 * float(np.mean([result["test"][direction][metric] for result in results]))
+
+
 class Printer:
     """A line for every evaluation."""
 
@@ -82,11 +150,13 @@ class Printer:
 def main() -> None:
     """Make the results that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wanted", nargs="+", metavar="DATA:SCORER:RECIPE[:SEEDS]")
+    parser.add_argument("wanted", nargs="*", metavar="DATA:SCORER:RECIPE[:SEEDS]", help="none: print the tables of the docs")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="NAME=VALUE")
     parser.add_argument("--name", default="", help="ending of the result's name, for runs with other settings than the recipe's")
     parser.add_argument("--note", default="", help="what a reader should know of the circumstances")
     given = parser.parse_args()
+    if not given.wanted:
+        print(overview_table(), *(scorer_table(scorer) for scorer in PAPER), sep="\n\n")
     for wanted in given.wanted:
         data, scorer, recipe, *seeds = wanted.split(":")
         for seed in (seeds[0] if seeds else "0").split(","):
