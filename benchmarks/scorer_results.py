@@ -2,14 +2,15 @@
 
     python -m benchmarks.scorer_results umls:complex:modern:0,1,2 wn18rr:distmult:modern
 
-Each argument is DATA:SCORER:RECIPE[:SEEDS]. Runs go to `runs/results/`; one that was interrupted goes on where it stopped, one that
-is finished is not trained again. A result says which command made it, on which commit and machine, and how long it took.
+Each argument is DATA:SCORER:RECIPE[:SEEDS]. Runs go to `runs/results/`; one that was interrupted goes on where it stopped, one
+that is finished is not trained again. A result says which command made it, on which commit and machine, and how long it took.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from hopwalk.run import write_text
 
 RUNS = PROJECT / "runs" / "results"
 RESULTS = PROJECT / "results" / "scorers"
+DOCS = PROJECT / "docs"
 
 
 def make_result(data: str, scorer: str, recipe: str, seed: int, overrides: list[str], name: str, note: str) -> Path:
@@ -102,7 +104,7 @@ def overview_table() -> str:
 def scorer_table(scorer: str) -> str:
     """The numbers of one scorer on every set."""
     lines = [
-        "| data, recipe | seeds | MRR | paper | hits@1 | hits@10 | MRR both ways | dev MRR | epochs | seconds | calibration error |",
+        "| data, recipe | seeds | MRR | paper | hits@1 | hits@10 | both ways | dev MRR | epochs | seconds | calibration error |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for data in PAPER[scorer]:
@@ -132,6 +134,31 @@ def _mean(results: list[dict[str, Any]], direction: str, metric: str) -> float:
     return 100 * float(np.mean([result["test"][direction][metric] for result in results]))
 
 
+def with_tables(page: str) -> str:
+    """The text of a page with its tables of results as they are now: those between `<!-- results: NAME -->` and `<!-- end -->`."""
+
+    def table(mark: re.Match[str]) -> str:
+        name = mark["name"]
+        made = overview_table() if name == "overview" else candidates_table() if name == "candidates" else scorer_table(name)
+        return f"<!-- results: {name} -->\n{made}\n<!-- end -->"
+
+    return re.sub(r"<!-- results: (?P<name>\w+) -->.*?<!-- end -->", table, page, flags=re.DOTALL)
+
+
+def candidates_table() -> str:
+    """What sampling candidates does: runs that are named after it, with few dimensions and epochs."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*-candidates-*.json")]
+    lines = ["| data | candidates | dev MRR | test MRR | seconds |", "|---|---:|---:|---:|---:|"]
+    for result in sorted(found, key=lambda result: (result["data"]["name"], result["settings"]["candidates"] or 10**9)):
+        candidates = result["settings"]["candidates"]
+        lines.append(
+            f"| {result['data']['name']} | {f'{candidates:,}' if candidates else 'all'} "
+            f"| {100 * result['valid']['tails']['mrr']:.1f} | {100 * result['test']['tails']['mrr']:.1f} "
+            f"| {result['training_seconds']:.0f} |"
+        )
+    return "\n".join(lines)
+
+
 class Printer:
     """A line for every evaluation."""
 
@@ -150,13 +177,17 @@ class Printer:
 def main() -> None:
     """Make the results that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wanted", nargs="*", metavar="DATA:SCORER:RECIPE[:SEEDS]", help="none: print the tables of the docs")
+    parser.add_argument("wanted", nargs="*", metavar="DATA:SCORER:RECIPE[:SEEDS]", help="none: fill in the tables of the docs")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="NAME=VALUE")
     parser.add_argument("--name", default="", help="ending of the result's name, for runs with other settings than the recipe's")
     parser.add_argument("--note", default="", help="what a reader should know of the circumstances")
     given = parser.parse_args()
     if not given.wanted:
-        print(overview_table(), *(scorer_table(scorer) for scorer in PAPER), sep="\n\n")
+        for page in DOCS.glob("*.md"):
+            text = page.read_text(encoding="utf-8")
+            if (filled := with_tables(text)) != text:
+                write_text(page, filled)
+                print(f"{page.name}: tables filled in")
     for wanted in given.wanted:
         data, scorer, recipe, *seeds = wanted.split(":")
         for seed in (seeds[0] if seeds else "0").split(","):

@@ -23,7 +23,7 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.errors import HopwalkError, RunError, SavedFileError, SettingsError, UnknownNameError
 from hopwalk.evaluation import evaluate_split
 from hopwalk.run import Run
-from hopwalk.scorers import training
+from hopwalk.scorers import runs, training
 from hopwalk.scorers.models import MODELS, build_scorer
 from tests.helpers import FAMILY, dataset_of
 
@@ -152,11 +152,14 @@ def test_a_seed_decides_everything(tmp_path: Path, model: str):
     assert [record["loss"] for record in results[0][1]] != [record["loss"] for record in results[2][1]]
 
 
-def test_epochs_differ_in_their_random_numbers(tmp_path: Path):
-    """The loss of a scorer that cannot move changes from epoch to epoch only through the order of questions and the dropout."""
-    settings = settings_of(learning_rate=1e-30, input_dropout=0.5, initial_scale=1.0)
-    losses = [record["loss"] for record in hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run").history]
-    assert len({*losses}) == len(losses) == 5
+def test_epochs_and_seeds_differ_in_their_random_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The loss of a scorer that begins as all others and cannot move changes only through the order of questions and dropout."""
+    monkeypatch.setattr(runs, "build_scorer", lambda *sizes: build_scorer(*sizes[:2], sizes[2].model_copy(update={"seed": 0})))
+    losses = []
+    for seed in (1, 2):
+        settings = settings_of(learning_rate=1e-30, input_dropout=0.5, initial_scale=1.0, seed=seed)
+        losses += [record["loss"] for record in hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / str(seed)).history]
+    assert len({*losses}) == len(losses) == 10
 
 
 # What a run holds
@@ -271,7 +274,9 @@ def test_stopped_again_and_again(tmp_path: Path, checkpoints: None):
     for epoch in range(1, 6):
         with pytest.raises(Stopped):
             hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", resume=True, watcher=StopAt(epoch, 2))
+    assert (tmp_path / "run" / "checkpoint.safetensors").exists()
     assert result_of(hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", resume=True)) == expected
+    assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 
 def test_stopped_between_the_two_files_of_a_checkpoint(tmp_path: Path, checkpoints: None, monkeypatch: pytest.MonkeyPatch):
@@ -337,8 +342,6 @@ def test_ctrl_c_soon_after_going_on_keeps_what_there_was(tmp_path: Path):
     [False, True],
 )
 def test_stopped_before_the_probabilities_are_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_interrupted: bool):
-    from hopwalk.scorers import runs
-
     def fail(*_: Any) -> None:
         raise Stopped
 
@@ -371,7 +374,7 @@ def test_resuming_what_is_not_there_begins(tmp_path: Path, trained: Run):
 PROCESS = """
 import sys, time
 from hopwalk.cli import main, train
-from hopwalk.scorers import training
+from hopwalk.scorers import runs, training
 
 def on_batch(self, epoch, *_):
     time.sleep(60 if epoch == {epoch} else 0)

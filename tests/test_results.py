@@ -1,0 +1,30 @@
+"""What the docs say about results is what the results say."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.scorer_results import PAPER, RESULTS, with_tables
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.mark.parametrize("page", ["scorers", *PAPER])
+def test_tables_are_those_of_the_results(page: str):
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    assert "<!-- results: " in text
+    assert with_tables(text) == text, "make them again with: python -m benchmarks.scorer_results"
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_a_result_says_what_made_it(path: Path):
+    result = json.loads(path.read_text(encoding="utf-8"))
+    assert result["name"] == path.stem
+    assert result["command"].startswith("hopwalk train ")
+    assert len(result["source"]["commit"]) == 40
+    assert result["source"]["cpu"]
+    assert result["history"]
+    assert result["training_seconds"] > 0
+    assert result["valid"]["tails"]["mrr"] == pytest.approx(max(record["valid_mrr"] for record in result["history"]))
+    assert 0 < result["test"]["tails"]["mrr_pessimistic"] <= result["test"]["tails"]["mrr"] <= 1
