@@ -135,7 +135,7 @@ def _mean(results: list[dict[str, Any]], direction: str, metric: str) -> float:
 
 
 def with_tables(page: str) -> str:
-    """The text of a page with its tables of results as they are now: those between `<!-- results: NAME -->` and `<!-- end -->`."""
+    """The text of a page with its tables of results as they are now, between `<!-- results: NAME -->` and `<!-- end -->`."""
 
     def table(mark: re.Match[str]) -> str:
         name = mark["name"]

@@ -186,7 +186,7 @@ def test_default_preset_lists_every_setting_with_its_default():
 
 
 def test_settings_page_lists_every_setting_with_its_default():
-    rows = re.findall(r"^\| `([a-z_.]+)` \| `([^`]+)` \|", text_of(DOCS / "settings.md"), flags=re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z0-9_.]+)` \| `([^`]+)` \|", text_of(DOCS / "settings.md"), flags=re.MULTILINE)
     assert {name: tomllib.loads(f"value = {default}")["value"] for name, default in rows} == flat(Settings().model_dump())
 
 

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from benchmarks.scorer_results import PAPER, RESULTS, with_tables
 
 DOCS = Path(__file__).parents[1] / "docs"

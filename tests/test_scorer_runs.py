@@ -154,6 +154,24 @@ def test_calibration_makes_scores_comparable():
     torch.testing.assert_close(Ensemble(scorers).score_all_tails(heads, relations), before)
 
 
+# Learning from dev too
+
+
+def test_dev_facts_can_be_learnt(tmp_path: Path):
+    """No rule leads to the dev facts: who knows them has learnt them."""
+    odd = [(f"person {number}", "knows", f"person {(7 * number + 3) % 20}") for number in range(0, 20, 4)]
+    dataset = dataset_of(FACTS[:20], odd, FACTS[20:25])
+    said = ["scorer.dimension=16", "scorer.epochs=60", "scorer.n3=0.0"]
+    runs = [
+        hopwalk.train_scorer(dataset, load_settings(overrides=[*said, f"scorer.learn_valid={value}"]), out=tmp_path / value)
+        for value in ("true", "false")
+    ]
+    known, unknown = (hopwalk.evaluate(run.path, "valid").tails.mrr for run in runs)
+    assert known > 0.9 > 0.6 > unknown
+    assert (runs[0].about["valid_mrr"], runs[0].about["best_epoch"]) == (None, 60)
+    assert hopwalk.evaluate(runs[0].path).tails.num_questions == 5  # the run has its data set as it was
+
+
 # Cards, figures, TensorBoard
 
 

@@ -18,12 +18,13 @@ import torch
 import hopwalk
 from hopwalk.arrays import save_arrays
 from hopwalk.cli import main, train
-from hopwalk.config import Settings, changed
+from hopwalk.config import ScorerSettings, Settings, changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import HopwalkError, RunError, SavedFileError, SettingsError, UnknownNameError
 from hopwalk.evaluation import evaluate_split
 from hopwalk.run import Run
 from hopwalk.scorers import runs, training
+from hopwalk.scorers.base import TrainableScorer
 from hopwalk.scorers.models import MODELS, build_scorer
 from tests.helpers import FAMILY, dataset_of
 
@@ -154,7 +155,11 @@ def test_a_seed_decides_everything(tmp_path: Path, model: str):
 
 def test_epochs_and_seeds_differ_in_their_random_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The loss of a scorer that begins as all others and cannot move changes only through the order of questions and dropout."""
-    monkeypatch.setattr(runs, "build_scorer", lambda *sizes: build_scorer(*sizes[:2], sizes[2].model_copy(update={"seed": 0})))
+
+    def build(num_entities: int, num_relations: int, settings: ScorerSettings) -> TrainableScorer:
+        return build_scorer(num_entities, num_relations, settings.model_copy(update={"seed": 0}))
+
+    monkeypatch.setattr(runs, "build_scorer", build)
     losses = []
     for seed in (1, 2):
         settings = settings_of(learning_rate=1e-30, input_dropout=0.5, initial_scale=1.0, seed=seed)
@@ -375,6 +380,7 @@ PROCESS = """
 import sys, time
 from hopwalk.cli import main, train
 from hopwalk.scorers import runs, training
+from hopwalk.scorers.base import TrainableScorer
 
 def on_batch(self, epoch, *_):
     time.sleep(60 if epoch == {epoch} else 0)

@@ -87,6 +87,7 @@ class ScorerSettings(Group):
     epochs: Annotated[int, Field(ge=1)] = 100
     evaluate_every: Annotated[int, Field(ge=1)] = 1
     patience: Annotated[int, Field(ge=1)] = 10
+    learn_valid: bool = False
     seed: Annotated[int, Field(ge=0)] = 0
 
 

@@ -62,7 +62,7 @@ def adopt_into(path: str | Path, model: Any, factory: Any, dataset: Dataset, set
     run = Run.create(path, dataset, settings, about)
     run.save_weights(arrays_of(scorer), settings.scorer.model)
     outcome = {"status": "finished", "epochs": 0, "best_epoch": 0, "seconds": 0.0, "valid_mrr": _dev_mrr(scorer, dataset)}
-    describe(run, scorer, outcome)
+    describe(run, scorer, dataset, outcome)
     return run
 
 

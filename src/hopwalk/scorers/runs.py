@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,19 @@ def train_into(
     run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else _begun(path, dataset, settings)
     if run.about.get("status") == "finished":
         return run
-    outcome = train(run, scorer, dataset, settings.scorer, watchers)
+    learnt = _with_valid_learnt(dataset) if settings.scorer.learn_valid else dataset
+    outcome = train(run, scorer, learnt, settings.scorer, watchers)
     if outcome is None:  # stopped before it was as far as it had been before
         return run
-    describe(run, scorer, outcome)
+    describe(run, scorer, learnt, outcome)
     if outcome["status"] == "finished":
         run.checkpoint_path.unlink(missing_ok=True)
     return run
+
+
+def _with_valid_learnt(dataset: Dataset) -> Dataset:
+    """The data set with its dev facts among those to learn, and so without dev questions."""
+    return replace(dataset.with_valid_as_facts(), valid=dataset.valid[:0])
 
 
 def _begun(path: Path, dataset: Dataset, settings: Settings) -> Run:
@@ -75,12 +81,11 @@ def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
     return run
 
 
-def describe(run: Run, scorer: Scorer, outcome: dict[str, Any]) -> None:
+def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]) -> None:
     """Find out how the scorer's scores become probabilities, and write that, the outcome and the card into the run folder.
 
     A model trained with binary cross-entropy gives log-odds by itself, and stays as it is; others are fitted to dev.
     """
-    dataset = run.dataset
     if run.about["kind"] == SCORER and run.settings.scorer.loss == "binary":
         reliability = measure_reliability(scorer, dataset, "valid")
     else:
@@ -129,7 +134,7 @@ def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
         shutil.copytree(run.path, path / "members" / name, ignore=shutil.ignore_patterns("checkpoint.*", "tensorboard"))
     about = {"kind": ENSEMBLE, "status": "begun", "members": names}
     combined = Run.create(path, runs[0].dataset, runs[0].settings, about)
-    describe(combined, ensemble, {"status": "finished"})
+    describe(combined, ensemble, runs[0].dataset, {"status": "finished"})
     return combined
 
 
