@@ -23,7 +23,7 @@ from hopwalk.run import write_text
 
 RUNS = PROJECT / "runs" / "results"
 RESULTS = PROJECT / "results" / "scorers"
-DOCS = PROJECT / "docs"
+PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 
 
 def make_result(data: str, scorer: str, recipe: str, seed: int, overrides: list[str], name: str, note: str) -> Path:
@@ -183,7 +183,7 @@ def main() -> None:
     parser.add_argument("--note", default="", help="what a reader should know of the circumstances")
     given = parser.parse_args()
     if not given.wanted:
-        for page in DOCS.glob("*.md"):
+        for page in PAGES:
             text = page.read_text(encoding="utf-8")
             if (filled := with_tables(text)) != text:
                 write_text(page, filled)
