@@ -156,8 +156,8 @@ def test_a_seed_decides_everything(tmp_path: Path, model: str):
 def test_epochs_and_seeds_differ_in_their_random_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The loss of a scorer that begins as all others and cannot move changes only through the order of questions and dropout."""
 
-    def build(num_entities: int, num_relations: int, settings: ScorerSettings) -> TrainableScorer:
-        return build_scorer(num_entities, num_relations, settings.model_copy(update={"seed": 0}))
+    def build(num_entities: int, num_relations: int, settings: ScorerSettings, *more: Any) -> TrainableScorer:
+        return build_scorer(num_entities, num_relations, settings.model_copy(update={"seed": 0}), *more)
 
     monkeypatch.setattr(runs, "build_scorer", build)
     losses = []
