@@ -116,6 +116,14 @@ def test_the_rest_is_sampled_and_stands_for_all(monkeypatch: pytest.MonkeyPatch)
         assert (found.weights[own & found.is_true] == 1).all()
 
 
+def test_answers_are_candidates_even_where_the_graph_knows_them():
+    is_true = np.eye(4, dtype=bool)
+    found = gather_evidence(TableScorer(np.zeros((4, 4))), world_of(is_true).with_valid_as_facts(), "valid")
+    assert found is not None
+    assert (found.is_true.sum(), len(found.is_true)) == (4, 16)
+    assert found.is_top.all()
+
+
 def test_no_evidence_without_questions():
     family = dataset_of([("a", "r", "b"), ("b", "r", "c")])
     scorer = TableScorer(np.zeros((3, 3)), num_relations=1)
