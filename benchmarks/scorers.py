@@ -382,8 +382,8 @@ def main(arguments: list[str] | None = None) -> None:
             continue
         console.print(table_of(of_data))
         measured += of_data
-    if source_sha256() != machine.source_sha256:
-        raise SystemExit("hopwalk's source changed while it was measured: the numbers belong to no version of it. Run it again.")
+        if source_sha256() != machine.source_sha256:
+            raise SystemExit("hopwalk's source changed while it was measured: the numbers belong to no version. Run it again.")
     if out:
         command = f"python -m benchmarks.scorers --data {' '.join(given.data)} --models {' '.join(given.models)} --turns {turns}"
         about = {"command": command, "about": __doc__, "torch": version("torch"), "pykeen": version("pykeen")}

@@ -42,7 +42,9 @@ WITH_CHANCE = ["CompGCN", "ConvE", "ConvKB", "CrossE", "ERMLPE", "RGCN", "TuckER
 every_model = pytest.mark.parametrize("name", [*PLAIN, *ON_GRAPH])
 
 E, R, D = 11, 3, 8
-RING = Triples.of([(head, relation, (head + relation + 1) % E) for head in range(E) for relation in range(R)])
+RING = Triples.of(
+    sorted({(head, relation, (head + relation + 1) % E) for head in range(E) for relation in range(R)} | {(0, 0, 5), (0, 0, 6)})
+)
 FEW_FILTERS = {"ConvKB": "num_filters = 20", "CP": "rank = 2"}
 
 
@@ -134,6 +136,12 @@ def test_the_same_for_models_without_inverse_relations(name):
 def test_learning_lowers_the_loss(name):
     losses = learn(scorer_of(name, learning_rate=0.03), steps=20)
     assert min(losses[-3:]) < 0.98 * losses[0]
+
+
+def test_constraints_hold_after_learning():
+    scorer = scorer_of("TransE")
+    learn(scorer, steps=2)
+    torch.testing.assert_close(scorer.model.entity_representations[0]().norm(dim=1), torch.ones(E))
 
 
 @every_model
