@@ -170,6 +170,21 @@ def test_epochs_and_seeds_differ_in_their_random_numbers(tmp_path: Path, monkeyp
 # What a run holds
 
 
+def test_the_complete_filter_by_hand():
+    """Bob scores higher than Dan, whom dev asks for: only those who know the test answer leave Bob out."""
+    family = dataset_of(FAMILY, valid=[("ann", "knows", "dan")], test=[("ann", "knows", "bob")])
+    scores = np.array([0, 5, 1, 3, 2], dtype=np.float32)  # ann, bob, cat, dan, eve
+
+    def score_all_tails(heads: np.ndarray, relations: np.ndarray) -> np.ndarray:
+        return np.tile(scores, (len(heads), 1))
+
+    plain, complete = (evaluate_split(score_all_tails, family, "valid", complete_filter=is_so) for is_so in (False, True))
+    assert (plain.tails.mrr, plain.is_filter_complete) == (1 / 2, False)
+    assert (complete.tails.mrr, complete.is_filter_complete) == (1, True)
+    assert plain.heads.mrr == 1 / 5  # (dan, knows⁻¹, ?) has Ann last
+    assert evaluate_split(score_all_tails, family, "test").tails.mrr == 1
+
+
 def test_history_has_a_line_for_every_evaluation(tmp_path: Path):
     watcher = Recorder()
     run = hopwalk.train_scorer(SCHOOL, settings_of(evaluate_every=2), out=tmp_path / "run", watcher=watcher)
