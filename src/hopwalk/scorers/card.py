@@ -37,14 +37,16 @@ def _of_ensemble(about: dict[str, Any]) -> tuple[str, dict[str, str]]:
 def _of_scorer(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:
     settings = run.settings.scorer
     mrr = about.get("valid_mrr")
+    dev = {"dev MRR (tails, filtered without test facts)": "no dev questions" if mrr is None else f"{100 * mrr:.2f}"}
+    if "adopted_from" in about:
+        return settings.model, {"trained by": about["adopted_from"], "dimension": f"{settings.dimension}"} | dev
     return settings.model, {
         "recipe": f"{settings.recipe}: {settings.loss} loss, {settings.optimizer} {settings.learning_rate:g}",
         "dimension": f"{settings.dimension}",
         "seed": f"{settings.seed}",
         "training": f"{about['status']} after {about.get('epochs', 0)} epochs, {about.get('seconds', 0):.0f} s; "
         f"the best was epoch {about.get('best_epoch', 0)}",
-        "dev MRR (tails, filtered without test facts)": "no dev questions" if mrr is None else f"{100 * mrr:.2f}",
-    }
+    } | dev
 
 
 def _of_probabilities(about: dict[str, Any]) -> dict[str, str]:

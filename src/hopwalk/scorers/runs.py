@@ -16,7 +16,7 @@ from hopwalk.scorers.base import Calibration, Scorer
 from hopwalk.scorers.calibration import calibrate, measure_reliability
 from hopwalk.scorers.card import write_card
 from hopwalk.scorers.ensemble import Ensemble
-from hopwalk.scorers.models import build_scorer
+from hopwalk.scorers.models import PYKEEN, build_scorer
 from hopwalk.scorers.tensorboard import TensorBoard
 from hopwalk.scorers.training import Watcher, best_arrays, load_arrays, train
 
@@ -84,9 +84,11 @@ def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
 def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]) -> None:
     """Find out how the scorer's scores become probabilities, and write that, the outcome and the card into the run folder.
 
-    A model trained with binary cross-entropy gives log-odds by itself, and stays as it is; others are fitted to dev.
+    A model of ours that was trained with binary cross-entropy gives log-odds by itself, and stays as it is; others are fitted
+    to dev.
     """
-    if run.about["kind"] == SCORER and run.settings.scorer.loss == "binary":
+    is_ours = not run.settings.scorer.model.lower().startswith(PYKEEN)  # distances, for one, are never above zero
+    if run.about["kind"] == SCORER and run.settings.scorer.loss == "binary" and is_ours:
         reliability = measure_reliability(scorer, dataset, "valid")
     else:
         scorer.calibration, reliability = calibrate(scorer, dataset)
