@@ -150,7 +150,9 @@ class ProductScorer(TrainableScorer):
     def _go_back(self, batch: Batch, among: Candidates, entities: Tensor, generator: torch.Generator) -> float:
         """Give everything the loss depends on its gradient; `entities` are the rows of the table that the batch needs."""
         settings = self.settings
-        heads, relations = entities[among.heads], self.relations[batch.relations]
+        # Not `entities[…]`, whose gradient adds up in an order that threads decide: the same seed would not give the same result.
+        heads = functional.embedding(among.heads, entities)
+        relations = functional.embedding(batch.relations, self.relations)
         vectors = self.query_vectors(heads, relations, generator)
         table = entities if among.entities is None else entities[: len(among.entities)]
         bias = self.tail_bias if self.tail_bias is None or among.entities is None else self.tail_bias[among.entities]
@@ -166,7 +168,8 @@ class ProductScorer(TrainableScorer):
 
     def _relation_loss(self, batch: Batch, among: Candidates, entities: Tensor) -> Tensor:
         """How hard it is to tell the relation of each fact from its head and tail, a mean over facts (Chen et al., 2021)."""
-        pairs = self.pair_vectors(entities[among.heads[batch.questions]], entities[among.answers])
+        heads = functional.embedding(among.heads[batch.questions], entities)
+        pairs = self.pair_vectors(heads, functional.embedding(among.answers, entities))
         return functional.cross_entropy(pairs @ self.relations.T, batch.relations[batch.questions])
 
     def _n3(self, batch: Batch, among: Candidates, entities: Tensor) -> Tensor:
