@@ -58,6 +58,16 @@ def test_scores_that_are_no_numbers_are_refused():
             rank([1, 1, 1, bad, 1, 1], 3)
 
 
+@pytest.mark.parametrize("scores", [[np.nan, 1, 1, 2, 1, 1], [INF, 1, 1, 2, 1, np.nan], [1, np.nan, 1, -INF, 1, 1]])
+def test_others_that_have_no_number_do_not_count_as_lower(scores: list[float]):
+    with pytest.raises(HopwalkError, match="not a finite number"):
+        rank(scores, 3)
+
+
+def test_infinite_scores_of_others_are_compared():
+    assert rank([INF, 1, -INF, 2, 1, 1], 3) == (2, 2, 2)
+
+
 TRIPLES = st.lists(st.tuples(st.integers(0, E - 1), st.integers(0, 2 * R - 1), st.integers(0, E - 1)), min_size=1, max_size=30)
 
 

@@ -121,7 +121,8 @@ def _compare(
     """For each answer, how many entities that are not known answers score higher, and how many the same; inf if unreached."""
     own = scores[rows, answers]
     is_reached = own != -np.inf
-    if not np.isfinite(own[is_reached]).all():
+    # The highest score is no number if any is none; no comparison below would tell, and it would count as low.
+    if np.isnan(scores.max()) or not np.isfinite(own[is_reached]).all():
         raise HopwalkError(
             "a score is not a finite number", remedy="The model has diverged: train it with a smaller learning rate."
         )
