@@ -17,15 +17,15 @@ from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError, MissingExtraError, RunError, SettingsError, UnknownNameError
 from hopwalk.run import Run
 from hopwalk.scorers import pykeen as pykeen_scorers
-from hopwalk.scorers import training
+from hopwalk import training
 from hopwalk.scorers.adopting import adopt, adopt_into
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.models import build_scorer
-from hopwalk.scorers.optimizers import Optimizer
+from hopwalk.optimizers import Optimizer
 from hopwalk.scorers.pykeen import PykeenScorer, _CountedBytes, _loss_of_scores
 from hopwalk.scorers.questions import Batch, TrainingQuestions
 from hopwalk.scorers.runs import load_scorer, train_into
-from hopwalk.scorers.training import arrays_of, check_arrays, load_arrays
+from hopwalk.training import arrays_of, check_arrays, load_arrays
 from tests.helpers import FAMILY, dataset_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyKEEN and what it imports warn of their own affairs
@@ -82,7 +82,10 @@ def scores_of(scorer: PykeenScorer, most: int = 2 * R * E) -> Tensor:
 
 
 def learn(scorer: PykeenScorer, steps: int = 1, batch: Batch | None = None) -> list[float]:
-    optimizer, generator = Optimizer(scorer, scorer.settings), torch.Generator().manual_seed(3)
+    optimizer, generator = (
+        Optimizer(scorer, scorer.settings.optimizer, scorer.settings.learning_rate),
+        torch.Generator().manual_seed(3),
+    )
     scorer.train()
     return [scorer.learn(batch or ring_batch(), optimizer, generator) for _ in range(steps)]
 
@@ -436,6 +439,9 @@ def fresh(name: str, factory: Any, **arguments: Any) -> Any:
         (fresh, "RotatE", {}, True),
         (fresh, "TransD", {"relation_dim": 3}, False),
         (fresh, "ConvE", {}, True),
+        (trained_by_pipeline, "RGCN", {}, False),
+        (fresh, "CompGCN", {}, True),
+        (fresh, "NodePiece", {}, True),
     ],
 )
 def test_adopted_from_pykeen(made, name, arguments, with_inverses, tmp_path: Path):
@@ -481,6 +487,15 @@ def test_settings_that_do_not_make_the_model(values, message, trained_there, tmp
     settings = run_settings("pykeen:TransE", **({"model_options": "scoring_fct_norm = 2"} | values))
     with pytest.raises(SettingsError, match=message):
         adopt_into(tmp_path / "run", model, factory, dataset, settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_graph_that_is_not_that_of_the_data(tmp_path: Path):
+    dataset, more = dataset_of(SCHOOL, DEV), dataset_of([*SCHOOL, *DEV[:2]], DEV[2:])
+    factory = their_factory(more)
+    model = fresh("RGCN", factory, embedding_dim=D)
+    with pytest.raises(SettingsError, match=r"has \(15,\) as model.*, and the model given has \(17,\).*need the same facts"):
+        adopt_into(tmp_path / "run", model, factory, dataset, run_settings("pykeen:RGCN"))
     assert not (tmp_path / "run").exists()
 
 

@@ -11,13 +11,14 @@ from torch import Tensor
 
 from hopwalk.config import ScorerSettings, Settings, changed
 from hopwalk.data.dataset import Dataset
+from hopwalk.data.triples import Triples
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import DataError, SettingsError
 from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
 from hopwalk.run import Run
 from hopwalk.scorers.pykeen import WITH_INVERSES, PykeenScorer, installed_pykeen
 from hopwalk.scorers.runs import SCORER, describe, refuse_used_folder
-from hopwalk.scorers.training import arrays_of
+from hopwalk.training import arrays_of
 
 
 def adopt(
@@ -57,7 +58,7 @@ def adopt_into(path: str | Path, model: Any, factory: Any, dataset: Dataset, set
     refuse_used_folder(path)
     entity_to_id, relation_to_id = _labels_of(factory)
     adopted = adopt(model, dataset, entity_to_id=entity_to_id, relation_to_id=relation_to_id, settings=settings.scorer)
-    scorer, settings = _built_again(adopted, settings)
+    scorer, settings = _built_again(adopted, settings, dataset.facts)
     about = {"kind": SCORER, "status": "begun", "adopted_from": f"PyKEEN {installed_pykeen().version.get_version()}"}
     run = Run.create(path, dataset, settings, about)
     run.save_weights(arrays_of(scorer), settings.scorer.model)
@@ -66,8 +67,12 @@ def adopt_into(path: str | Path, model: Any, factory: Any, dataset: Dataset, set
     return run
 
 
-def _built_again(adopted: PykeenScorer, settings: Settings) -> tuple[PykeenScorer, Settings]:
-    """The adopted scorer as it can be built from settings and weights, and these settings; an error if they do not make it."""
+def _built_again(adopted: PykeenScorer, settings: Settings, facts: Triples) -> tuple[PykeenScorer, Settings]:
+    """The adopted scorer as it can be built from settings and weights, and these settings; an error if they do not make it.
+
+    The facts are for models that pass messages over them. They have our ids and PyKEEN's model has its own: as its weights hold
+    the edges too, those of the facts only have to be as many.
+    """
     options = settings.scorer.model_options
     if WITH_INVERSES not in options:
         said = f"{WITH_INVERSES} = {str(adopted.model.use_inverse_triples).lower()}"
@@ -75,7 +80,7 @@ def _built_again(adopted: PykeenScorer, settings: Settings) -> tuple[PykeenScore
     # With the softmax loss, scores are not taken for log-odds, and get calibrated.
     values = {"scorer.model": adopted.settings.model, "scorer.model_options": options, "scorer.loss": "softmax"}
     settings = changed(settings, values)
-    scorer = PykeenScorer.build(adopted.num_entities, adopted.relation_ids.num_relations, settings.scorer)
+    scorer = PykeenScorer.build(adopted.num_entities, adopted.relation_ids.num_relations, settings.scorer, facts)
     own, given = scorer.state_dict(), adopted.state_dict()
     for name in sorted(own.keys() | given.keys()):
         ours, theirs = (tuple(state[name].shape) if name in state else "nothing" for state in (own, given))
@@ -92,7 +97,7 @@ def _built_again(adopted: PykeenScorer, settings: Settings) -> tuple[PykeenScore
 
 def _does_not_fit(settings: ScorerSettings, problem: str) -> SettingsError:
     given = f"scorer.dimension = {settings.dimension} and scorer.model_options = {settings.model_options!r}"
-    remedy = "Set both to the arguments that the model was made with in PyKEEN."
+    remedy = "Set both to the arguments that the model was made with in PyKEEN. RGCN and its like also need the same facts."
     return SettingsError(f"{settings.model} built with {given} {problem}", remedy=remedy)
 
 
