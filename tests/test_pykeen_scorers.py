@@ -17,15 +17,15 @@ from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError, MissingExtraError, RunError, SettingsError, UnknownNameError
 from hopwalk.run import Run
 from hopwalk.scorers import pykeen as pykeen_scorers
-from hopwalk import training
+from hopwalk.scorers import training
 from hopwalk.scorers.adopting import adopt, adopt_into
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.models import build_scorer
-from hopwalk.optimizers import Optimizer
+from hopwalk.scorers.optimizers import Optimizer
 from hopwalk.scorers.pykeen import PykeenScorer, _CountedBytes, _loss_of_scores
 from hopwalk.scorers.questions import Batch, TrainingQuestions
 from hopwalk.scorers.runs import load_scorer, train_into
-from hopwalk.training import arrays_of, check_arrays, load_arrays
+from hopwalk.scorers.training import arrays_of, check_arrays, load_arrays
 from tests.helpers import FAMILY, dataset_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyKEEN and what it imports warn of their own affairs
@@ -82,10 +82,7 @@ def scores_of(scorer: PykeenScorer, most: int = 2 * R * E) -> Tensor:
 
 
 def learn(scorer: PykeenScorer, steps: int = 1, batch: Batch | None = None) -> list[float]:
-    optimizer, generator = (
-        Optimizer(scorer, scorer.settings.optimizer, scorer.settings.learning_rate),
-        torch.Generator().manual_seed(3),
-    )
+    optimizer, generator = Optimizer(scorer, scorer.settings), torch.Generator().manual_seed(3)
     scorer.train()
     return [scorer.learn(batch or ring_batch(), optimizer, generator) for _ in range(steps)]
 
