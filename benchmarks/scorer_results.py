@@ -165,7 +165,7 @@ class Printer:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def on_batch(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+    def on_batch(self, epoch: int, batch: int, num_batches: int, values: object) -> None:
         """Nothing."""
 
     def on_evaluation(self, record: Any) -> None:

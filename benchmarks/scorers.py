@@ -44,8 +44,8 @@ from benchmarks.machine import PROJECT, describe_machine, source_sha256
 from hopwalk.api import load_dataset
 from hopwalk.config import ScorerSettings, load_settings
 from hopwalk.errors import DownloadError
+from hopwalk.optimizers import Optimizer
 from hopwalk.scorers.models import MODELS, build_scorer
-from hopwalk.scorers.optimizers import Optimizer
 from hopwalk.scorers.questions import Batch, TrainingQuestions
 
 DATA = ("umls", "kinship", "fb15k-237", "wn18rr", "nell-995")
@@ -130,7 +130,11 @@ class Ours:
     def __init__(self, case: Case, work: Work) -> None:
         settings = case.settings()
         scorer = build_scorer(work.num_entities, work.num_relations, settings)
-        self._scorer, self._optimizer, self._questions = scorer.train(), Optimizer(scorer, settings), work.questions()
+        self._scorer, self._optimizer, self._questions = (
+            scorer.train(),
+            Optimizer(scorer, settings.optimizer, settings.learning_rate),
+            work.questions(),
+        )
         self._generator, self._batch_size = torch.Generator().manual_seed(case.seed), case.batch_size
 
     def train(self, num_epochs: int) -> Turn:

@@ -1,5 +1,6 @@
 """PyKEEN's models as scorers: what each must do, against PyKEEN's own predictions, and how those trained there are adopted."""
 
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -11,21 +12,21 @@ import torch
 from torch import Tensor
 
 import hopwalk
+from hopwalk import training
 from hopwalk.arrays import ArrayFile, save_arrays
 from hopwalk.config import ScorerSettings, Settings, changed
 from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError, MissingExtraError, RunError, SettingsError, UnknownNameError
+from hopwalk.optimizers import Optimizer
 from hopwalk.run import Run
 from hopwalk.scorers import pykeen as pykeen_scorers
-from hopwalk.scorers import training
 from hopwalk.scorers.adopting import adopt, adopt_into
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.models import build_scorer
-from hopwalk.scorers.optimizers import Optimizer
 from hopwalk.scorers.pykeen import PykeenScorer, _CountedBytes, _loss_of_scores
 from hopwalk.scorers.questions import Batch, TrainingQuestions
 from hopwalk.scorers.runs import load_scorer, train_into
-from hopwalk.scorers.training import arrays_of, check_arrays, load_arrays
+from hopwalk.training import arrays_of, check_arrays, load_arrays
 from tests.helpers import FAMILY, dataset_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyKEEN and what it imports warn of their own affairs
@@ -82,7 +83,10 @@ def scores_of(scorer: PykeenScorer, most: int = 2 * R * E) -> Tensor:
 
 
 def learn(scorer: PykeenScorer, steps: int = 1, batch: Batch | None = None) -> list[float]:
-    optimizer, generator = Optimizer(scorer, scorer.settings), torch.Generator().manual_seed(3)
+    optimizer, generator = (
+        Optimizer(scorer, scorer.settings.optimizer, scorer.settings.learning_rate),
+        torch.Generator().manual_seed(3),
+    )
     scorer.train()
     return [scorer.learn(batch or ring_batch(), optimizer, generator) for _ in range(steps)]
 
@@ -179,6 +183,22 @@ def test_messages_passed_in_training_are_forgotten_after_it():
     with torch.random.fork_rng(), torch.no_grad():
         assert not torch.equal(scorer.train().score_all_tails(*all_questions()), expected)
     assert torch.equal(scores_of(scorer), expected)
+
+
+# PyTorch warns of sparse tensors once in a process, so this takes one of its own.
+WITHOUT_WARNINGS = """
+import warnings
+from tests.test_pykeen_scorers import learn, scores_of, scorer_of
+warnings.simplefilter("error")
+scorer = scorer_of("RGCN")
+scores_of(scorer)
+learn(scorer)
+"""
+
+
+def test_sparse_messages_come_without_warnings():
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_WARNINGS], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
 
 
 # Memory

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from hopwalk.config import ScorerSettings
 from hopwalk.errors import SettingsError, UnknownNameError
+from hopwalk.optimizers import Optimizer
 from hopwalk.scorers.base import Calibration, ProductScorer, dropout
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.models import MODELS, build_scorer
-from hopwalk.scorers.optimizers import Optimizer
 from hopwalk.scorers.questions import Batch, TrainingQuestions, sample_candidates
 from tests.helpers import FAMILY, dataset_of
 
@@ -418,7 +418,7 @@ class Table(nn.Module):
 
 def table_and_optimizer(kind: str) -> tuple[Table, Optimizer]:
     model = Table()
-    return model, Optimizer(model, settings_of("distmult", optimizer=kind, learning_rate=0.3))
+    return model, Optimizer(model, kind, 0.3)
 
 
 @pytest.mark.parametrize("kind", ["adagrad", "adam"])
@@ -465,9 +465,9 @@ def test_the_state_of_an_optimizer_is_all_that_the_next_step_depends_on(kind: st
     for seed in range(3):
         step(model, optimizer, seed)
     other, fresh = deepcopy(model), deepcopy(model)
-    going_on = Optimizer(other, settings_of("distmult", optimizer=kind, learning_rate=0.3))
+    going_on = Optimizer(other, kind, 0.3)
     going_on.load_state({name: value.clone() for name, value in optimizer.state().items()})
-    beginning = Optimizer(fresh, settings_of("distmult", optimizer=kind, learning_rate=0.3))
+    beginning = Optimizer(fresh, kind, 0.3)
     for a_model, an_optimizer in ((model, optimizer), (other, going_on), (fresh, beginning)):
         step(a_model, an_optimizer, 7)
     assert torch.equal(model.weight, other.weight)

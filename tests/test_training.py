@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import hopwalk
+from hopwalk import training
 from hopwalk.arrays import save_arrays
 from hopwalk.cli import main, train
 from hopwalk.config import ScorerSettings, Settings, changed
@@ -23,7 +24,7 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.errors import HopwalkError, RunError, SavedFileError, SettingsError, UnknownNameError
 from hopwalk.evaluation import evaluate_split
 from hopwalk.run import Run
-from hopwalk.scorers import runs, training
+from hopwalk.scorers import runs
 from hopwalk.scorers.base import TrainableScorer
 from hopwalk.scorers.models import MODELS, build_scorer
 from tests.helpers import FAMILY, dataset_of
@@ -60,7 +61,7 @@ class Recorder:
         self.batches: list[tuple[int, int]] = []
         self.records: list[Mapping[str, Any]] = []
 
-    def on_batch(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+    def on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
         assert batch <= num_batches
         self.batches.append((epoch, batch))
 
@@ -79,8 +80,8 @@ class StopAt(Recorder):
         super().__init__()
         self._place, self._error = (epoch, batch), error
 
-    def on_batch(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
-        super().on_batch(epoch, batch, num_batches, loss)
+    def on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
+        super().on_batch(epoch, batch, num_batches, values)
         if (epoch, batch) == self._place:
             raise self._error
 
@@ -394,7 +395,8 @@ def test_resuming_what_is_not_there_begins(tmp_path: Path, trained: Run):
 PROCESS = """
 import sys, time
 from hopwalk.cli import main, train
-from hopwalk.scorers import runs, training
+from hopwalk import training
+from hopwalk.scorers import runs
 from hopwalk.scorers.base import TrainableScorer
 
 def on_batch(self, epoch, *_):

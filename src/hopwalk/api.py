@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hopwalk.arrays import ArrayFile
-from hopwalk.config import ReadSettings, Settings, load_settings
+from hopwalk.config import ReadSettings, Settings, load_settings, suited_settings
 from hopwalk.data import catalog
 from hopwalk.data.dataset import Dataset, assemble
 from hopwalk.data.download import MakeProgressBar
@@ -21,20 +21,27 @@ from hopwalk.run import Run
 
 if TYPE_CHECKING:
     from hopwalk.evaluation import Evaluation
+    from hopwalk.ranking import Directions
     from hopwalk.scorers.base import Scorer
-    from hopwalk.scorers.training import Watcher
+    from hopwalk.training import Watcher
+    from hopwalk.walker.forecast import Forecast
+    from hopwalk.walker.runs import MakeWatchers, TrainedWalker
 
 __all__ = [
     "check",
     "combine_scorers",
     "evaluate",
+    "evaluate_walker",
+    "forecast",
     "graph_of",
     "load_dataset",
     "load_scorer",
+    "load_walker",
     "open_prepared",
     "prepare",
     "settings_for",
     "split_dataset",
+    "train",
     "train_scorer",
 ]
 
@@ -87,10 +94,16 @@ def _refuse_reading_options(settings: Settings, name: str) -> None:
         raise SettingsError(f"{name} is no file of yours: read.{said[0]} has no meaning for it", remedy="Leave it out.")
 
 
-def settings_for(data: str | Path, *, preset: str | Path | None = None, overrides: Iterable[str] = ()) -> Settings:
-    """The settings of a preset; where none is named, of the data set's own if the catalog has it, else the defaults."""
+def settings_for(
+    data: str | Path, *, preset: str | Path | None = None, overrides: Iterable[str] = (), dataset: Dataset | None = None
+) -> Settings:
+    """The settings of a preset; where none is named, of the data set's own if the catalog has it, else the defaults.
+
+    For data of your own, give the `dataset` that was loaded from it: defaults are then suited to its size and density.
+    """
     entry = catalog.find(data) if isinstance(data, str) else None
-    return load_settings(preset or (entry.name if entry else "default"), overrides=overrides)
+    suited = suited_settings(graph_of(dataset).degrees) if dataset is not None and not preset and not entry else {}
+    return load_settings(preset or (entry.name if entry else "default"), overrides=overrides, suited=suited)
 
 
 def graph_of(dataset: Dataset, settings: Settings | None = None) -> Graph:
@@ -150,6 +163,50 @@ def train_scorer(
     return train_into(Path(out), dataset, settings or Settings(), resume=resume, watchers=watchers, tensorboard=tensorboard)
 
 
+def train(
+    dataset: Dataset,
+    settings: Settings | None = None,
+    *,
+    out: str | Path,
+    scorer: str | Path | None = None,
+    resume: bool = False,
+    make_watchers: MakeWatchers | None = None,
+    tensorboard: bool = False,
+) -> Run:
+    """Train a scorer and then a walker that it rewards into a new run folder; Ctrl-C ends it early and leaves a usable run.
+
+    With a `scorer`, the folder of a run, that one is copied instead of training another. With `resume`, go on with the run in
+    the folder. `make_watchers("scorer" or "walker", epochs)` gives those who are told of every batch and evaluation.
+    """
+    from hopwalk.walker.runs import train_into
+
+    return train_into(
+        Path(out),
+        dataset,
+        settings or Settings(),
+        scorer_run=Path(scorer) if scorer else None,
+        resume=resume,
+        make_watchers=make_watchers or (lambda *_: ()),
+        tensorboard=tensorboard,
+    )
+
+
+def forecast(dataset: Dataset, settings: Settings | None = None) -> Forecast:
+    """About how much memory and time the training of a walker takes on this machine."""
+    from hopwalk.walker.forecast import forecast as make
+    from hopwalk.walker.runs import needs_scorer
+
+    settings = settings or Settings()
+    return make(graph_of(dataset, settings), len(dataset.train), settings, has_scorer=needs_scorer(settings))
+
+
+def load_walker(run: str | Path) -> TrainedWalker:
+    """The walker of a run folder, ready to walk."""
+    from hopwalk.walker.runs import load_walker as load
+
+    return load(run)
+
+
 def combine_scorers(runs: Sequence[str | Path], *, out: str | Path) -> Run:
     """Make an ensemble of several runs, in a new run folder that holds copies of them."""
     from hopwalk.scorers.runs import combine_into
@@ -165,11 +222,35 @@ def load_scorer(run: str | Path) -> Scorer:
 
 
 def evaluate(run: str | Path, split: str = "test", *, complete_filter: bool = False) -> Evaluation:
-    """Rank the answers of a split with a run's scorer, and write `evaluation-SPLIT.json` into the run folder."""
+    """Rank the answers of a split, and write `evaluation-SPLIT.json` into the run folder.
+
+    A scorer's run is ranked by its scores, a walker's by its paths alone; `evaluate_walker` has its other rankings.
+    """
     from hopwalk.evaluation import evaluate_split
 
-    scorer, folder = load_scorer(run), Run.open(run)
-    evaluation = evaluate_split(scorer.numpy_scores, folder.dataset, split, complete_filter=complete_filter)
-    suffix = "-complete" if complete_filter and split == "valid" else ""
-    folder.write_json(f"evaluation-{split}{suffix}.json", evaluation.to_dict())
+    folder = Run.open(run)
+    if folder.about["kind"] == "walker":
+        return evaluate_walker(run, split, complete_filter=complete_filter)["paths"]
+    evaluation = evaluate_split(load_scorer(run).numpy_scores, folder.dataset, split, complete_filter=complete_filter)
+    folder.write_json(_evaluation_file(split, complete_filter), evaluation.to_dict())
     return evaluation
+
+
+def evaluate_walker(
+    run: str | Path, split: str = "test", *, complete_filter: bool = False, directions: Directions = "tails"
+) -> dict[str, Evaluation]:
+    """Rank the answers of a split by a walker's paths alone, by its scorer alone, and by the blend of both.
+
+    All of them are written to `evaluation-SPLIT.json` in the run folder. Head questions are asked with `directions="both"`.
+    """
+    from hopwalk.walker.runs import evaluate_walker as evaluate_trained
+
+    trained = load_walker(run)
+    found = evaluate_trained(trained, split, complete_filter=complete_filter, directions=directions)
+    content = {name: evaluation.to_dict() for name, evaluation in found.items()}
+    trained.run.write_json(_evaluation_file(split, complete_filter), content | {"blend_weight": trained.blend_weight})
+    return found
+
+
+def _evaluation_file(split: str, complete_filter: bool) -> str:
+    return f"evaluation-{split}{'-complete' if complete_filter and split == 'valid' else ''}.json"

@@ -11,14 +11,20 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hopwalk.errors import SettingsError, did_you_mean
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Format = Literal["auto", "table", "triples", "openke", "minerva", "parquet", "rdf"]
 Recipe = Literal["paper", "modern"]
+WalkerRecipe = Literal["modern", "paper", "minerva"]
+WALKER_RECIPES: tuple[str, ...] = get_args(WalkerRecipe)
 RECIPES: tuple[str, ...] = get_args(Recipe)
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -57,9 +63,43 @@ class GraphSettings(Group):
 
 
 class WalkSettings(Group):
-    """How far a walk goes."""
+    """How far walks go, and how the best of them are found."""
 
     hops: Annotated[int, Field(ge=1, le=8)] = 3
+    beam: Annotated[int, Field(ge=1)] = 128
+    pooling: Literal["max", "sum"] = "max"
+
+
+class WalkerSettings(Group):
+    """The policy that walks, and how it is trained."""
+
+    recipe: WalkerRecipe = "modern"
+    dimension: Annotated[int, Field(ge=1)] = 200
+    history_dimension: Annotated[int, Field(ge=1)] = 200
+    history_layers: Annotated[int, Field(ge=1)] = 3
+    uses_entities: bool = True
+    guidance: Annotated[float, Field(ge=0)] = 0.3
+    reward_shaping: bool = True
+    estimator: Literal["sum", "sampled"] = "sum"
+    rollouts: Annotated[int, Field(ge=1)] = 5
+    action_dropout: Share = 0.5
+    action_dropout_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
+    entropy: Annotated[float, Field(ge=0)] = 0.02
+    entropy_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
+    baseline: Literal["none", "average", "rollouts"] = "none"
+    embedding_dropout: Share = 0.3
+    hidden_dropout: Share = 0.1
+    learning_rate: Annotated[float, Field(gt=0)] = 0.001
+    learning_rate_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
+    gradient_clip: Annotated[float, Field(ge=0)] = 0.0
+    batch_size: Annotated[int, Field(ge=1)] = 128
+    epochs: Annotated[int, Field(ge=1)] = 40
+    evaluate_every: Annotated[int, Field(ge=1)] = 1
+    patience: Annotated[int, Field(ge=1)] = 10
+    dev_questions: Annotated[int, Field(ge=0)] = 2000
+    learn_valid: bool = False
+    memory_mb: Annotated[int, Field(ge=64)] = 1024
+    seed: Annotated[int, Field(ge=0)] = 0
 
 
 class ScorerSettings(Group):
@@ -76,6 +116,7 @@ class ScorerSettings(Group):
     relation_weight: Annotated[float, Field(ge=0)] = 0.0
     optimizer: Literal["adagrad", "adam"] = "adagrad"
     learning_rate: Annotated[float, Field(gt=0)] = 0.1
+    learning_rate_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
     batch_size: Annotated[int, Field(ge=1)] = 512
     candidates: Annotated[int, Field(ge=0)] = 0
     input_dropout: Share = 0.0
@@ -102,6 +143,7 @@ class Settings(Group):
     split: SplitSettings = SplitSettings()
     graph: GraphSettings = GraphSettings()
     walk: WalkSettings = WalkSettings()
+    walker: WalkerSettings = WalkerSettings()
     scorer: ScorerSettings = ScorerSettings()
 
 
@@ -130,37 +172,83 @@ def load_settings(
     preset: str | Path = "default",
     *,
     overrides: Iterable[str] = (),
+    suited: Mapping[str, Any] | None = None,
 ) -> Settings:
     """Settings of a preset (a name, or a path to a TOML file) with `group.name=value` overrides on top.
 
-    What neither says of the scorer comes from its recipe: `scorer.recipe` and `scorer.model` choose it, and the preset's name, if
-    it is that of a data set, chooses what the recipe has for that set.
+    Where neither says anything, what is `suited` to the data comes before the defaults.
+
+    What neither says of the scorer and the walker comes from their recipes: `scorer.recipe` with `scorer.model`, and
+    `walker.recipe` choose them, and the preset's name, if it is that of a data set, chooses what the recipe has for that set.
     """
-    values = {} if preset == "default" else _read_preset(preset)  # default.toml repeats the defaults of the classes
+    values: dict[str, Any] = {}
+    for name, value in (suited or {}).items():
+        _set_dotted(values, name, value)
+    if preset != "default":  # default.toml repeats the defaults of the classes
+        values = _merged(values, _read_preset(preset))
     for override in overrides:
         name, sign, text = override.partition("=")
         if not sign:
             raise SettingsError(f"{override!r} is not of the form name=value", remedy="For example: graph.fan_out=200")
         _set_dotted(values, name.strip(), _parse_value(text.strip()))
-    scorer = values.setdefault("scorer", {})
-    if isinstance(scorer, dict):
-        values["scorer"] = _recipe_values(scorer, str(preset)) | scorer
+    for group, recipe_values in (("scorer", _scorer_recipe), ("walker", _walker_recipe)):
+        said = values.setdefault(group, {})
+        if isinstance(said, dict):
+            values[group] = recipe_values(said, str(preset)) | said
     return validated(values)
 
 
-def _recipe_values(scorer: Mapping[str, Any], data: str) -> dict[str, Any]:
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Nested values, those above before those below."""
+    groups = {name: _merged(below[name], value) for name, value in above.items() if isinstance(below.get(name), dict)}
+    return below | above | groups
+
+
+def suited_settings(degrees: NDArray[np.integer]) -> dict[str, Any]:
+    """What suits a graph, given the out-degree of its entities with inverse and stay edges, by dotted name.
+
+    As the paper's appendix has it: the more edges lead on from an entity, the more of them are dropped in training. The steps are
+    those of its five data sets. Small graphs are walked in two hops, and their embeddings need less of a penalty.
+    """
+    mean = float(degrees.mean()) if len(degrees) else 0.0
+    is_small = len(degrees) < 1000
+    values: dict[str, Any] = {
+        "walk.hops": 2 if is_small and mean > 20 else 3,
+        "walker.action_dropout": 0.1 if mean < 10 else 0.5 if mean < 60 else 0.9,
+    }
+    if is_small:
+        values |= {"scorer.n3": 0.005, "scorer.batch_size": 128}
+    if len(degrees) > 20_000:
+        values |= {"scorer.candidates": 4096}
+    return values
+
+
+def _scorer_recipe(scorer: Mapping[str, Any], data: str) -> dict[str, Any]:
     """What the scorer's recipe says: for all models, then for this one, then for this one on this data set."""
     defaults = ScorerSettings()
     recipe, model = scorer.get("recipe", defaults.recipe), scorer.get("model", defaults.model)
-    file = resources.files("hopwalk").joinpath("presets", "recipes", f"{recipe}.toml")
     if recipe not in RECIPES or not isinstance(model, str):
         return {}  # for `validated` to complain about
-    said = tomllib.loads(file.read_text(encoding="utf-8"))
+    said = _recipe("scorers", recipe)
     of_model = said.get(fold_name(model), {})
     of_data = {name: values for name, values in of_model.items() if isinstance(values, dict)}
     plain = {name: value for name, value in of_model.items() if name not in of_data}
     merged: dict[str, Any] = said["all"] | plain | of_data.get(data, {})
     return merged
+
+
+def _walker_recipe(walker: Mapping[str, Any], data: str) -> dict[str, Any]:
+    """What the walker's recipe says: for all data sets, then for this one."""
+    recipe = walker.get("recipe", WalkerSettings().recipe)
+    if recipe not in WALKER_RECIPES:
+        return {}  # for `validated` to complain about
+    said = _recipe("walkers", recipe)
+    merged: dict[str, Any] = said["all"] | said.get(data, {})
+    return merged
+
+
+def _recipe(kind: str, name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files("hopwalk").joinpath("presets", kind, f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def settings_toml(settings: Settings) -> str:

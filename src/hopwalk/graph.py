@@ -66,6 +66,21 @@ class Graph:
         edges = slice(self.offsets[entity_id], self.offsets[entity_id + 1])
         return self.relations[edges], self.tails[edges]
 
+    def edge_positions(self, heads: Ids, relations: Ids, tails: Ids) -> Offsets:
+        """Where the edges are among all; -1 for those the graph does not have."""
+        low, end = self.offsets[heads], self.offsets[np.asarray(heads) + 1]
+        high = end.copy()
+        wanted = np.asarray(relations, dtype=np.int64) << 32 | tails
+        while (low < high).any():  # edges of an entity are sorted by (relation, tail): halve what is left until nothing is
+            middle = np.minimum((low + high) // 2, self.num_edges - 1)
+            is_below = (self.relations[middle].astype(np.int64) << 32 | self.tails[middle]) < wanted
+            is_open = low < high
+            low = np.where(is_open & is_below, middle + 1, low)
+            high = np.where(is_open & ~is_below, middle, high)
+        found = np.minimum(low, self.num_edges - 1)
+        is_there = (low < end) & (self.relations[found] == relations) & (self.tails[found] == tails)
+        return np.where(is_there, found, -1)
+
     def save(self, path: str | Path) -> None:
         """Write the graph to one file."""
         arrays: dict[str, NDArray[Any]] = {"offsets": self.offsets, "relations": self.relations, "tails": self.tails}

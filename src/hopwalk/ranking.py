@@ -7,7 +7,7 @@ rank, which is what we report, is the mean of the two. An answer that a method d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from hopwalk.errors import HopwalkError
 
 Floats = NDArray[np.float64]
 ScoreAllTails = Callable[[Ids, Ids], NDArray[np.float32]]  # heads, relations [Q] → scores [Q, E]; -inf: not reached
+ScoreAllTailsBy = Callable[[Ids, Ids], dict[str, NDArray[np.float32]]]  # the same by several scores
 Directions = Literal["tails", "both"]
 MANY_ANSWERS = 1.5  # a relation is to-many if its questions have more answers than this on average (the paper's ξ)
 
@@ -100,19 +101,40 @@ def rank_answers(
 
     Memory: about `most_bytes` for the scores and what is compared with them, however many questions and entities there are.
     """
+    return rank_answers_by(
+        lambda heads, relations: {"": score_all_tails(heads, relations)},
+        questions,
+        known,
+        names=[""],
+        num_entities=num_entities,
+        most_bytes=most_bytes,
+    )[""]
+
+
+def rank_answers_by(
+    score_all_tails: ScoreAllTailsBy,
+    questions: Triples,
+    known: KnownAnswers,
+    *,
+    names: Sequence[str],
+    num_entities: int,
+    most_bytes: int = 2**28,
+) -> dict[str, Ranks]:
+    """The filtered ranks by several scores that are computed together, each under its name."""
     pairs = questions.heads.astype(np.int64) << 32 | questions.relations
     order = np.argsort(pairs, kind="stable")
     is_first = np.diff(pairs[order], prepend=-1) != 0
     pair_rows, row_of_question = order[is_first], np.cumsum(is_first) - 1
-    optimistic, pessimistic = np.empty(len(questions)), np.empty(len(questions))
-    pairs_at_once = max(most_bytes // (8 * num_entities), 1)
+    ranks = {name: Ranks(questions, np.empty(len(questions)), np.empty(len(questions))) for name in names}
+    pairs_at_once = max(most_bytes // (4 * (1 + len(names)) * num_entities), 1)
     for first in range(0, len(pair_rows), pairs_at_once):
         batch = questions[pair_rows[first : first + pairs_at_once]]
         start, end = np.searchsorted(row_of_question, [first, first + len(batch)])
         asked, rows = order[start:end], row_of_question[start:end] - first
-        before, level = _compare(score_all_tails(batch.heads, batch.relations), batch, rows, questions.tails[asked], known)
-        optimistic[asked], pessimistic[asked] = before + 1, before + level + 1
-    return Ranks(questions, optimistic, pessimistic)
+        for name, scores in score_all_tails(batch.heads, batch.relations).items():
+            before, level = _compare(scores, batch, rows, questions.tails[asked], known)
+            ranks[name].optimistic[asked], ranks[name].pessimistic[asked] = before + 1, before + level + 1
+    return ranks
 
 
 def _compare(

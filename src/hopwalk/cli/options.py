@@ -6,9 +6,13 @@ import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from hopwalk.config import Settings
+    from hopwalk.data.dataset import Dataset
 
 Data = Annotated[
     str,
@@ -57,16 +61,65 @@ _READING: dict[str, Any] = {
 }
 
 
-# Short forms of `--set`: the option, and the setting it stands for.
+# Short forms of `--set`.
 Scorer = Annotated[
     str | None,
-    typer.Option(help="distmult, complex, conve, or pykeen:MODEL; complex if not said.", show_default=False),
+    typer.Option(help="Train nothing but this scorer: distmult, complex, conve, or pykeen:MODEL.", show_default=False),
+]
+Reward = Annotated[
+    str | None,
+    typer.Option(help="The scorer that rewards the walker: a name as for --scorer, or a run folder.", show_default=False),
+]
+RewardShaping = Annotated[
+    bool | None,
+    typer.Option("--reward-shaping/--no-reward-shaping", help="Reward walks by the scorer's opinion?", show_default=False),
+]
+ActionDropout = Annotated[
+    float | None, typer.Option(help="Share of the edges left out when walks are sampled; 0: none.", show_default=False)
+]
+Guidance = Annotated[
+    float | None,
+    typer.Option(help="First weight of the scorer's opinion in the walk; 0: the paper's policy.", show_default=False),
+]
+WalkerRecipe = Annotated[
+    str | None, typer.Option("--walker", help="How to walk: modern, paper or minerva; modern if not said.", show_default=False)
 ]
 Recipe = Annotated[str | None, typer.Option(help="How to train: modern or paper; modern if not said.", show_default=False)]
 Epochs = Annotated[int | None, typer.Option(help="How often to go through all questions, at most.", show_default=False)]
 Seed = Annotated[int | None, typer.Option(help="The same seed gives the same result.", show_default=False)]
-_SCORER: dict[str, Any] = {"scorer": Scorer, "recipe": Recipe, "epochs": Epochs, "seed": Seed}
-_SETTINGS = {"scorer": "scorer.model", "recipe": "scorer.recipe", "epochs": "scorer.epochs", "seed": "scorer.seed"}
+_TRAINING: dict[str, Any] = {
+    "scorer": Scorer,
+    "walker": WalkerRecipe,
+    "reward": Reward,
+    "reward_shaping": RewardShaping,
+    "action_dropout": ActionDropout,
+    "guidance": Guidance,
+    "recipe": Recipe,
+    "epochs": Epochs,
+    "seed": Seed,
+}
+
+
+def _as_settings(said: dict[str, Any]) -> dict[str, Any]:
+    """The settings that the training options stand for, by dotted name; epochs are the scorer's if only it is trained."""
+    is_scorer = "scorer" in said
+    names = {
+        "scorer": ["scorer.model"],
+        "walker": ["walker.recipe"],
+        "reward": [] if "reward" in said and is_run_folder(said["reward"]) else ["scorer.model"],
+        "reward_shaping": ["walker.reward_shaping"],
+        "action_dropout": ["walker.action_dropout"],
+        "guidance": ["walker.guidance"],
+        "recipe": ["scorer.recipe"],
+        "epochs": ["scorer.epochs" if is_scorer else "walker.epochs"],
+        "seed": ["scorer.seed", "walker.seed"],
+    }
+    return {setting: value for name, value in said.items() for setting in names[name]}
+
+
+def is_run_folder(text: str) -> bool:
+    """Whether that is the path of a run, rather than the name of a model."""
+    return (Path(text) / "run.json").exists()
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -74,15 +127,18 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     return _with_options(command, {})
 
 
-def takes_scorer_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command on `data` the options of `takes_settings` and those of a scorer."""
-    return _with_options(command, _SCORER)
+def takes_training_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command on `data` the options of `takes_settings` and those of training.
+
+    Its `settings` is a function: of nothing, for reading the data; of the data set, for what suits it.
+    """
+    return _with_options(command, _TRAINING, depends_on_data=True)
 
 
-def _with_options(command: Callable[..., None], more: dict[str, Any]) -> Callable[..., None]:
+def _with_options(command: Callable[..., None], more: dict[str, Any], *, depends_on_data: bool = False) -> Callable[..., None]:
     own = list(inspect.signature(command, eval_str=True).parameters.values())
     added = {**more, "preset": Preset, "overrides": Overrides, **_READING}
-    parameters = [parameter for parameter in own if parameter.name != "settings"]
+    parameters = [parameter for parameter in own if parameter.name not in ("settings", *more)]
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
         for name, annotation in added.items()
@@ -93,11 +149,17 @@ def _with_options(command: Callable[..., None], more: dict[str, Any]) -> Callabl
         from hopwalk.config import changed
 
         reading = {name: given.pop(name) for name in _READING}
-        said = {_SETTINGS[name]: given.pop(name) for name in more}
-        overrides = [f"{name}={json.dumps(value)}" for name, value in said.items() if value is not None]
+        said = {name: value for name in more if (value := given.pop(name)) is not None}
+        overrides = [f"{name}={json.dumps(value)}" for name, value in _as_settings(said).items()]
         overrides += given.pop("overrides") or ()
-        settings = settings_for(given["data"], preset=given.pop("preset"), overrides=overrides)
-        command(**given, settings=changed(settings, _said(reading)))
+        preset = given.pop("preset")
+
+        def settings(dataset: Dataset | None = None) -> Settings:
+            made = settings_for(given["data"], preset=preset, overrides=overrides, dataset=dataset)
+            return changed(made, _said(reading))
+
+        kept = {"scorer": said.get("scorer"), "reward": said.get("reward")} if more else {}
+        command(**given, **kept, settings=settings if depends_on_data else settings())
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +12,12 @@ import typer
 from hopwalk.cli import options
 from hopwalk.cli.console import console, download_bar, print_json, print_table, print_text
 from hopwalk.config import Settings
+from hopwalk.published import TABLE_2
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from hopwalk.data.dataset import Dataset
     from hopwalk.evaluation import Evaluation
     from hopwalk.ranking import Metrics
     from hopwalk.run import Run
@@ -21,92 +25,143 @@ if TYPE_CHECKING:
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `hopwalk train` writes it.", show_default=False)]
 
 
-@options.takes_scorer_settings
+@options.takes_training_settings
 def train(
     data: options.Data,
-    settings: Settings,
-    out: Annotated[Path | None, typer.Option(help="The run folder to write; runs/DATA-SCORER if not said.")] = None,
+    settings: Callable[..., Settings],
+    scorer: str | None,
+    reward: str | None,
+    out: Annotated[Path | None, typer.Option(help="The run folder to write; runs/DATA or runs/DATA-SCORER if not said.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write the history for TensorBoard too.")] = False,
     mirror: options.Mirror = None,
 ) -> None:
-    """Train a scorer f(head, relation, ·): DistMult, ComplEx, ConvE, or one of PyKEEN's models.
+    """Train a scorer and then the walker that it rewards; with --scorer, train nothing but a scorer.
 
     Ctrl-C ends training early; the run is usable, and `--resume` goes on with it.
 
     Examples:
 
-    - `hopwalk train umls --scorer complex`
+    - `hopwalk train umls`
 
-    - `hopwalk train kinship --scorer conve --recipe paper --seed 1 --out runs/kinship-conve-1`
+    - `hopwalk train kinship --reward conve --action-dropout 0.8 --out runs/kinship-conve`
 
-    - `hopwalk train facts.csv --scorer pykeen:RotatE --set scorer.dimension=100`
+    - `hopwalk train facts.csv --no-reward-shaping --guidance 0`
+
+    - `hopwalk train umls --scorer complex --recipe paper --seed 1`
     """
-    from hopwalk.api import load_dataset, train_scorer
+    from hopwalk import api
     from hopwalk.config import fold_name
+
+    dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
+    chosen = settings(dataset)
+    if scorer is not None:
+        folder = out or Path("runs") / f"{dataset.name}-{fold_name(chosen.scorer.model).replace(':', '-')}"
+        was_finished = resume and _is_finished(folder)
+        with TrainingBars() as bars:
+            watcher = bars.begin("scorer", chosen.scorer.epochs)[0]
+            run = api.train_scorer(dataset, chosen, out=folder, resume=resume, watcher=watcher, tensorboard=tensorboard)
+    else:
+        folder = out or Path("runs") / dataset.name
+        was_finished = resume and _is_finished(folder)
+        if not was_finished:
+            print_text(_forecast(dataset, chosen), to_stderr=True)
+        scorer_run = reward if reward is not None and options.is_run_folder(reward) else None
+        with TrainingBars() as bars:
+            make = bars.begin
+            run = api.train(
+                dataset, chosen, out=folder, scorer=scorer_run, resume=resume, make_watchers=make, tensorboard=tensorboard
+            )
+    _print_end(run, was_finished)
+
+
+def _is_finished(folder: Path) -> bool:
     from hopwalk.run import Run
 
-    dataset = load_dataset(data, settings, mirror=mirror, make_progress_bar=download_bar)
-    folder = out or Path("runs") / f"{dataset.name}-{fold_name(settings.scorer.model).replace(':', '-')}"
-    is_finished = resume and (folder / "run.json").exists() and Run.open(folder).about.get("status") == "finished"
-    with TrainingBar(settings.scorer.epochs) as bar:
-        run = train_scorer(dataset, settings, out=folder, resume=resume, watcher=bar, tensorboard=tensorboard)
-    _print_end(run, is_finished)
+    return (folder / "run.json").exists() and Run.open(folder).about.get("status") == "finished"
+
+
+def _forecast(dataset: Dataset, settings: Settings) -> str:
+    """What training will take, for people."""
+    from hopwalk.api import forecast
+
+    found = forecast(dataset, settings)
+    parts = f", in parts of {found.questions_at_once} questions" if found.questions_at_once < settings.walker.batch_size else ""
+    return (
+        f"The walker needs about {found.memory_bytes / 2**20:,.0f} MB{parts}, and {_duration(found.seconds_of_epoch)} for each "
+        f"of at most {settings.walker.epochs} epochs on this machine, dev evaluation aside."
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _print_end(run: Run, was_finished: bool) -> None:
     about = run.about
     mrr, end = about.get("valid_mrr"), "was finished already" if was_finished else about.get("status")
     reached = f"; dev MRR {100 * mrr:.2f} in epoch {about.get('best_epoch')}" if mrr is not None else ""
-    print_text(f"{run.path}: {end} after {about.get('epochs')} epochs{reached}")
+    print_text(f"{run.path}: {end} after {about.get('epochs', 0)} epochs{reached}")
     if about.get("status") == "interrupted":
         print_text("Go on with the same command and --resume.")
     print_text(f"`hopwalk evaluate {run.path}` ranks the test answers.")
 
 
-class TrainingBar:
-    """A progress bar with loss, dev MRR and time left."""
+class TrainingBars:
+    """Progress bars with time left, one for the scorer and one for the walker: loss or reward, entropy and hits, and dev MRR."""
 
-    def __init__(self, num_epochs: int) -> None:
+    def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.records: list[Mapping[str, Any]] = []
-        self._bar = Progress(
+        self._bars = Progress(
+            TextColumn("{task.description}"),
             BarColumn(bar_width=20),
             TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
-            TextColumn("loss {task.fields[loss]}"),
+            TextColumn("{task.fields[values]}"),
             TextColumn("dev MRR {task.fields[mrr]}"),
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
             console=console(to_stderr=True),
         )
-        self._num_epochs = num_epochs
-        self._task = self._bar.add_task("training", total=None, epoch=0, epochs=num_epochs, loss="…", mrr="…")
-        self._last_shown = 0.0
 
-    def __enter__(self) -> TrainingBar:
+    def __enter__(self) -> TrainingBars:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._bars.live.is_started:
+            self._bars.stop()
 
-    def on_batch(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+    def begin(self, name: str, num_epochs: int) -> list[TrainingBar]:
+        """A bar for what is trained next."""
+        return [TrainingBar(self._bars, name, num_epochs)]
+
+
+class TrainingBar:
+    """One of the bars."""
+
+    def __init__(self, bars: Progress, name: str, num_epochs: int) -> None:
+        self._bars, self._num_epochs = bars, num_epochs
+        self._task = bars.add_task(name, total=None, epoch=0, epochs=num_epochs, values="…", mrr="…", visible=False)
+        self._best: float | None = None
+        self._last_shown = 0.0
+
+    def on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
         """Move the bar on."""
         now = time.monotonic()
         if now - self._last_shown < 0.1:
             return
         self._last_shown = now
-        self._bar.start()  # not before there is something to show: an error may come first
-        done = (epoch - 1) * num_batches + batch
-        total = self._num_epochs * num_batches
-        self._bar.update(self._task, completed=done, total=total, epoch=epoch, loss=f"{loss:.4f}")
+        self._bars.start()  # not before there is something to show: an error may come first
+        done, total = (epoch - 1) * num_batches + batch, self._num_epochs * num_batches
+        shown = [name for name in ("reward", "entropy", "hits") if name in values] or ["loss"]
+        text = ", ".join(f"{name} {values[name]:.3f}" for name in shown)
+        self._bars.update(self._task, completed=done, total=total, epoch=epoch, values=text, visible=True)
 
     def on_evaluation(self, record: Mapping[str, Any]) -> None:
         """Show the dev MRR; the best so far stands beside it."""
-        self.records.append(record)
         if "valid_mrr" in record:
-            best = max(found["valid_mrr"] for found in self.records)
-            self._bar.update(self._task, mrr=f"{100 * record['valid_mrr']:.2f}, best {100 * best:.2f}")
+            self._best = max(record["valid_mrr"], self._best or 0.0)
+            self._bars.update(self._task, mrr=f"{100 * record['valid_mrr']:.2f}, best {100 * self._best:.2f}")
 
 
 def ensemble(
@@ -131,28 +186,50 @@ def evaluate(
     complete: Annotated[
         bool, typer.Option("--complete", help="On valid: leave test facts out of the ranking too, as in the paper's appendix.")
     ] = False,
+    both: Annotated[bool, typer.Option("--both", help="Ask a walker for heads too; a scorer always is.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Rank the answers of a split: MRR and hits for tails and both directions, by kind of question, with confidence intervals.
 
+    A walker is ranked by its paths alone, and beside that by its scorer alone and by the blend of both.
     The numbers are also written to evaluation-SPLIT.json in the run folder.
 
     Examples:
 
-    - `hopwalk evaluate runs/umls-complex`
+    - `hopwalk evaluate runs/umls`
 
     - `hopwalk evaluate runs/umls-complex --split valid --complete --json`
     """
     from hopwalk import api
     from hopwalk.errors import SettingsError
+    from hopwalk.run import Run
 
     if split not in ("valid", "test"):
         raise SettingsError(f"there is no split {split!r} to rank", remedy="Splits are valid and test.")
-    evaluation = api.evaluate(run, split, complete_filter=complete)
-    if as_json:
-        print_json(evaluation.to_dict())
+    if Run.open(run).about["kind"] != "walker":
+        evaluation = api.evaluate(run, split, complete_filter=complete)
+        print_json(evaluation.to_dict()) if as_json else _print_evaluation(evaluation)
         return
-    _print_evaluation(evaluation)
+    found = api.evaluate_walker(run, split, complete_filter=complete, directions="both" if both else "tails")
+    if as_json:
+        print_json({name: evaluation.to_dict() for name, evaluation in found.items()})
+    else:
+        _print_walker(found)
+
+
+def _print_walker(found: Mapping[str, Evaluation]) -> None:
+    by_paths = found["paths"]
+    _print_evaluation(by_paths)
+    print_text(f"{100 * by_paths.tails.unreached:.1f} % of the answers are not reached by a path; they count 0.")
+    named = {"paths alone (the paper's)": by_paths} | {
+        title: found[name] for name, title in (("scorer", "scorer alone"), ("blend", "blend of both")) if name in found
+    }
+    rows = [(name, *_percentages(evaluation.tails)) for name, evaluation in named.items()]
+    print_table(["tails, ranked by", "number", "MRR", "hits@1", "hits@3", "hits@10"], rows)
+    beside = TABLE_2.get(by_paths.dataset)
+    if by_paths.split == "test" and beside:
+        rows = [(name, *numbers) for name, numbers in beside.items()]
+        print_table(["the paper's Table 2", "hits@1", "hits@10", "MRR"], rows)
 
 
 def _print_evaluation(evaluation: Evaluation) -> None:

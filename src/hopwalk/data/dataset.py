@@ -76,9 +76,7 @@ class Dataset:
 
     def with_valid_as_facts(self) -> Dataset:
         """The same data with the dev facts back in the graph: for the final test model on NELL-995, as in the paper."""
-        packing = self.packing
-        keys = np.concatenate([packing.pack_all(self.facts), packing.pack_all(self.valid)])
-        return replace(self, facts=packing.unpack(sorted_unique(keys)))
+        return replace(self, facts=self.packing.merged([self.facts, self.valid]))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -91,8 +89,7 @@ class Dataset:
 
     def all_facts(self) -> Triples:
         """Every fact of every part, once."""
-        parts = [self.facts, *self.splits.values(), self.held_back]
-        return self.packing.unpack(sorted_unique(np.concatenate([self.packing.pack_all(part) for part in parts])))
+        return self.packing.merged([self.facts, *self.splits.values(), self.held_back])
 
     def labels_of(self, triples: Triples) -> list[tuple[str, str, str]]:
         """The facts as labels."""

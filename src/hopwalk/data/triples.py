@@ -98,6 +98,10 @@ class TriplePacking:
         """One key per triple."""
         return self.pack(triples.heads, triples.relations, triples.tails)
 
+    def merged(self, parts: Iterable[Triples]) -> Triples:
+        """All triples of the parts, sorted, each once."""
+        return self.unpack(sorted_unique(np.concatenate([self.pack_all(part) for part in parts])))
+
     def unpack(self, keys: Keys) -> Triples:
         """The triples of the keys."""
         return Triples(

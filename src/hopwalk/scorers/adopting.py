@@ -18,7 +18,7 @@ from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_an
 from hopwalk.run import Run
 from hopwalk.scorers.pykeen import WITH_INVERSES, PykeenScorer, installed_pykeen
 from hopwalk.scorers.runs import SCORER, describe, refuse_used_folder
-from hopwalk.scorers.training import arrays_of
+from hopwalk.training import arrays_of
 
 
 def adopt(

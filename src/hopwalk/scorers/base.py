@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hopwalk.config import ScorerSettings
     from hopwalk.data.triples import Ids
-    from hopwalk.scorers.optimizers import Optimizer
+    from hopwalk.optimizers import Optimizer
 
 
 @dataclass(frozen=True)

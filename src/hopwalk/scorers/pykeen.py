@@ -28,7 +28,7 @@ from hopwalk.scorers.base import TrainableScorer
 from hopwalk.scorers.questions import Batch, Candidates, sample_candidates
 
 if TYPE_CHECKING:
-    from hopwalk.scorers.optimizers import Optimizer
+    from hopwalk.optimizers import Optimizer
 
 BYTES_AT_ONCE = 2**27
 WITH_INVERSES = "create_inverse_triples"  # a model option that is ours: whether head questions have embeddings of their own
@@ -113,8 +113,9 @@ class PykeenScorer(TrainableScorer):
         tails = self.entity_rows[tails]
         if not self.model.use_inverse_triples:
             given, tails = torch.where(is_inverse, tails, given), torch.where(is_inverse, given, tails)
-        triples = torch.stack([given, relations, tails], dim=1)
-        return torch.cat([self.model.score_hrt(part) for part in torch.split(triples, self.cost.triples_at_once)]).squeeze(1)
+        parts = torch.split(torch.stack([given, relations, tails], dim=1), self.cost.triples_at_once)
+        with _sparse_checks_as_they_are():
+            return torch.cat([self.model.score_hrt(part) for part in parts]).squeeze(1)
 
     def learn(self, batch: Batch, optimizer: Optimizer, generator: torch.Generator) -> float:
         """Learn from a batch of questions; the loss before it, without the model's penalties.
@@ -180,10 +181,11 @@ class PykeenScorer(TrainableScorer):
             return self.model.score_t(torch.stack([given, relations], dim=1), tails=rows)  # type: ignore[no-any-return]
         forward, backward = (~is_inverse).nonzero().squeeze(1), is_inverse.nonzero().squeeze(1)
         parts = []
-        if len(forward):
-            parts.append(self.model.score_t(torch.stack([given[forward], relations[forward]], dim=1), tails=rows))
-        if len(backward):
-            parts.append(self.model.score_h(torch.stack([relations[backward], given[backward]], dim=1), heads=rows))
+        with _sparse_checks_as_they_are():
+            if len(forward):
+                parts.append(self.model.score_t(torch.stack([given[forward], relations[forward]], dim=1), tails=rows))
+            if len(backward):
+                parts.append(self.model.score_h(torch.stack([relations[backward], given[backward]], dim=1), heads=rows))
         return parts[0] if len(parts) == 1 else torch.cat(parts)[torch.cat([forward, backward]).argsort()]
 
     def _rows(self, heads: Tensor, relations: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -408,6 +410,12 @@ def _make(kind: Any, counts: Any, options: Mapping[str, Any]) -> Any:
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise SettingsError(f"PyKEEN's {name} has nothing to learn", remedy="Choose another model.")
     return model
+
+
+def _sparse_checks_as_they_are() -> Any:
+    """PyTorch's checks of sparse tensors, on or off as before: it warns of RGCN's where nobody has said which."""
+    checks = torch.sparse.check_sparse_tensor_invariants
+    return checks(checks.is_enabled())
 
 
 @contextmanager

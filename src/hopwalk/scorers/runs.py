@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from hopwalk.config import Settings
+from hopwalk.config import Settings, fold_name
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
 from hopwalk.run import Run
@@ -17,8 +17,9 @@ from hopwalk.scorers.calibration import calibrate, measure_reliability
 from hopwalk.scorers.card import write_card
 from hopwalk.scorers.ensemble import Ensemble
 from hopwalk.scorers.models import PYKEEN, build_scorer
-from hopwalk.scorers.tensorboard import TensorBoard
-from hopwalk.scorers.training import Watcher, best_arrays, load_arrays, train
+from hopwalk.scorers.training import ScorerLearner
+from hopwalk.tensorboard import TensorBoard
+from hopwalk.training import Watcher, best_arrays, load_arrays, train
 
 SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
 RETRAIN = "Train it again."
@@ -40,7 +41,7 @@ def train_into(
     if run.about.get("status") == "finished":
         return run
     learnt = _with_valid_learnt(dataset) if settings.scorer.learn_valid else dataset
-    outcome = train(run, scorer, learnt, settings.scorer, watchers)
+    outcome = train(run, ScorerLearner(scorer, learnt, settings.scorer), watchers)
     if outcome is None:  # stopped before it was as far as it had been before
         return run
     describe(run, scorer, learnt, outcome)
@@ -71,14 +72,21 @@ def refuse_used_folder(path: Path) -> None:
 def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
     run = Run.open(path)
     run.require_same_data(dataset)
-    now, then = settings.scorer.model_dump(), run.settings.scorer.model_dump()
-    for name, value in now.items():
-        if value != then[name]:
-            raise SettingsError(
-                f"the run in {path} has scorer.{name} = {then[name]!r}, not {value!r}: it cannot go on with another",
-                remedy="Give the settings it was begun with, or choose another folder.",
-            )
+    require_same_settings(run, settings, ["scorer"])
     return run
+
+
+def require_same_settings(run: Run, settings: Settings, groups: Sequence[str]) -> None:
+    """An error if the run was begun with other settings in these groups; a model may be written in other ways."""
+    for group in groups:
+        now, then = getattr(settings, group).model_dump(), getattr(run.settings, group).model_dump()
+        for name, value in now.items():
+            is_same_model = name == "model" and fold_name(value) == fold_name(then[name])
+            if value != then[name] and not is_same_model:
+                raise SettingsError(
+                    f"the run in {run.path} has {group}.{name} = {then[name]!r}, not {value!r}: it cannot go on with another",
+                    remedy="Give the settings it was begun with, or choose another folder.",
+                )
 
 
 def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]) -> None:

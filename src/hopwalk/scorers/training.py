@@ -1,230 +1,60 @@
-"""Training a scorer: epochs, evaluation on dev, early stopping, checkpoints that lead to the same result.
-
-The random numbers of an epoch depend on the seed and the number of the epoch only. So a checkpoint holds parameters, the state of
-the optimizer and a few numbers, and a run that goes on from it does exactly what it would have done without the interruption.
-"""
+"""How a scorer learns: batches of questions with all their answers, ranked on dev."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from hopwalk.arrays import ArrayFile, save_arrays
 from hopwalk.config import ScorerSettings
 from hopwalk.data.dataset import Dataset
-from hopwalk.errors import DataError, HopwalkError
+from hopwalk.errors import DataError
+from hopwalk.optimizers import Optimizer
 from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
-from hopwalk.run import Run
 from hopwalk.scorers.base import TrainableScorer
-from hopwalk.scorers.optimizers import Optimizer
 from hopwalk.scorers.questions import TrainingQuestions
-
-SECONDS_BETWEEN_CHECKPOINTS = 20.0
-DIVERGED = "Training has diverged: set a smaller scorer.learning_rate."
+from hopwalk.training import Learner, OnBatch
 
 
-class Watcher(Protocol):
-    """Someone who wants to know how training goes."""
+class ScorerLearner(Learner):
+    """A scorer, its questions and its optimizer."""
 
-    def on_batch(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
-        """A batch is done; both are counted from 1."""
+    remedy = "Training has diverged: set a smaller scorer.learning_rate."
 
-    def on_evaluation(self, record: Mapping[str, Any]) -> None:
-        """An epoch was evaluated; the record is what goes into the history."""
-
-
-@dataclass
-class Progress:
-    """How far training has come, in the numbers that a checkpoint keeps."""
-
-    epoch: int = 0
-    seconds: float = 0.0
-    best_epoch: int = 0
-    best_mrr: float = -1.0
-    evaluations_without_gain: int = 0
-    history: list[dict[str, Any]] = field(default_factory=list)
-
-
-def train(
-    run: Run, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings, watchers: Sequence[Watcher] = ()
-) -> dict[str, Any] | None:
-    """Train the scorer into the run folder, from its checkpoint if there is one; afterwards it has its best parameters.
-
-    The result is what `run.json` is to say of it. Its status is "finished", or "interrupted" if Ctrl-C ended it; either way the
-    weights of the best epoch are in the folder. None if Ctrl-C came before a run that goes on was as far as it had been: the
-    folder then has what it had.
-    """
-    if not len(dataset.facts):
-        raise DataError(f"{dataset.name} has no facts to train on")
-    return _Training(run, scorer, dataset, settings, watchers).run()
-
-
-class _Training:
-    def __init__(
-        self, run: Run, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings, watchers: Sequence[Watcher]
-    ) -> None:
-        self._folder, self._scorer, self._dataset, self._settings, self._watchers = run, scorer, dataset, settings, watchers
+    def __init__(self, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings) -> None:
+        if not len(dataset.facts):
+            raise DataError(f"{dataset.name} has no facts to train on")
+        self.name, self.model, self.seed = settings.model, scorer, settings.seed
+        self.epochs, self.evaluate_every, self.patience = settings.epochs, settings.evaluate_every, settings.patience
+        self._scorer, self._batch_size = scorer, settings.batch_size
+        self._learning_rate, self._learning_rate_decay = settings.learning_rate, settings.learning_rate_decay
         self._questions = TrainingQuestions.of(dataset)
-        self._dev = questions_of(dataset, "valid")
-        self._known = answers_to_leave_out(dataset, "valid")
-        self._optimizer = Optimizer(scorer, settings)
-        self._progress = Progress()
-        self._best = arrays_of(scorer)
-        self._last_checkpoint = time.monotonic()
+        self._dev, self._known = questions_of(dataset, "valid"), answers_to_leave_out(dataset, "valid")
+        self._optimizer = Optimizer(scorer, settings.optimizer, settings.learning_rate)
 
-    def run(self) -> dict[str, Any] | None:
-        self._resume()
-        status = "finished"
-        try:
-            while not self._is_over():
-                self._do_epoch()
-        except KeyboardInterrupt:
-            status = "interrupted"
-            if self._folder.about.get("best_epoch", 0) > self._progress.best_epoch:
-                return None
-        load_arrays(self._scorer, self._best)
-        self._scorer.eval()
-        self._save_best()
-        progress = self._progress
-        return {
-            "status": status,
-            "epochs": progress.epoch,
-            "best_epoch": progress.best_epoch,
-            "seconds": round(progress.seconds, 2),
-            "threads": torch.get_num_threads(),
-            "peak_memory_bytes": peak_memory_bytes(),
-            "valid_mrr": progress.best_mrr if len(self._dev) and progress.best_epoch else None,
-        }
-
-    def _save_best(self) -> None:
-        self._folder.save_weights(self._best, self._settings.model)
-
-    def _is_over(self) -> bool:
-        settings, progress = self._settings, self._progress
-        return progress.epoch >= settings.epochs or progress.evaluations_without_gain >= settings.patience
-
-    def _do_epoch(self) -> None:
-        epoch, start = self._progress.epoch + 1, time.perf_counter()
-        loss = self._learn(epoch)
-        self._progress.epoch = epoch
-        self._progress.seconds += time.perf_counter() - start
-        if epoch % self._settings.evaluate_every == 0 or epoch == self._settings.epochs:
-            self._evaluate(loss)
-            if time.monotonic() - self._last_checkpoint >= SECONDS_BETWEEN_CHECKPOINTS:
-                self._save_checkpoint()
-
-    def _learn(self, epoch: int) -> float:
+    def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
         """One pass over all questions; the mean loss."""
-        self._scorer.train()
-        generator = torch.Generator().manual_seed(_seed_of_epoch(self._settings.seed, epoch))
-        size = self._settings.batch_size
-        num_batches, total = self._questions.num_batches(size), 0.0
-        for number, batch in enumerate(self._questions.batches(size, generator), start=1):
+        self._optimizer.set_learning_rate(self._learning_rate * self._learning_rate_decay ** (epoch - 1))
+        num_batches, total = self._questions.num_batches(self._batch_size), 0.0
+        for number, batch in enumerate(self._questions.batches(self._batch_size, generator), start=1):
             loss = self._scorer.learn(batch, self._optimizer, generator)
-            if not np.isfinite(loss):
-                raise HopwalkError(f"the loss is {loss} in epoch {epoch}", remedy=DIVERGED)
             total += loss
-            for watcher in self._watchers:
-                watcher.on_batch(epoch, number, num_batches, loss)
-        return total / num_batches
+            on_batch(number, num_batches, {"loss": loss})
+        return {"loss": total / num_batches}
 
-    def _evaluate(self, loss: float) -> None:
-        """Rank dev, keep the parameters if they are the best so far, and note it all in the history."""
-        progress, start = self._progress, time.perf_counter()
-        record: dict[str, Any] = {"epoch": progress.epoch, "loss": loss, "seconds": round(progress.seconds, 3)}
-        self._scorer.eval()
-        if len(self._dev):
-            ranks = rank_answers(self._scorer.numpy_scores, self._dev, self._known, num_entities=self._scorer.num_entities)
-            record |= {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
-        mrr = record.get("valid_mrr", float(progress.epoch))  # without dev questions the last epoch is the best
-        progress.evaluations_without_gain += 1
-        if mrr > progress.best_mrr:
-            progress.best_epoch, progress.evaluations_without_gain = progress.epoch, 0
-            progress.best_mrr = mrr
-            self._best = arrays_of(self._scorer)
-            if not all(np.isfinite(array).all() for array in self._best.values()):
-                raise HopwalkError(f"parameters are no numbers after epoch {progress.epoch}", remedy=DIVERGED)
-        record["evaluation_seconds"] = round(time.perf_counter() - start, 3)
-        progress.history.append(record)
-        self._folder.add_to_history(record)
-        for watcher in self._watchers:
-            watcher.on_evaluation(record)
+    def measure(self) -> dict[str, Any]:
+        """The ranks of dev's tails."""
+        if not len(self._dev):
+            return {}
+        ranks = rank_answers(self._scorer.numpy_scores, self._dev, self._known, num_entities=self._scorer.num_entities)
+        return {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
 
-    def _save_checkpoint(self) -> None:
-        # The best parameters go first: were we stopped between the two files, the epochs since the last checkpoint are done
-        # again, and give the same best parameters again.
-        self._save_best()
-        state = {f"optimizer.{name}": value.numpy() for name, value in self._optimizer.state().items()}
-        parameters = {f"scorer.{name}": value for name, value in arrays_of(self._scorer).items()}
-        save_arrays(self._folder.checkpoint_path, state | parameters, {"kind": "checkpoint", "progress": asdict(self._progress)})
-        self._last_checkpoint = time.monotonic()
+    def state(self) -> dict[str, Tensor]:
+        """The optimizer's."""
+        return self._optimizer.state()
 
-    def _resume(self) -> None:
-        if self._folder.checkpoint_path.exists():
-            file = ArrayFile(self._folder.checkpoint_path, kind="checkpoint")
-            try:
-                self._progress = Progress(**file.metadata["progress"])
-            except (KeyError, TypeError):
-                file.require(False, "its progress cannot be read")
-            check_arrays(self._scorer, _part(file, "scorer."), file)
-            load_arrays(self._scorer, _part(file, "scorer."))
-            self._optimizer.load_state({name: torch.from_numpy(array) for name, array in _part(file, "optimizer.").items()})
-            self._best = best_arrays(self._folder, self._scorer, self._settings.model)
-        self._folder.write_history(self._progress.history)
-
-
-def peak_memory_bytes() -> int | None:
-    """The most memory this process has had, where the system tells."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
-
-
-def _seed_of_epoch(seed: int, epoch: int) -> int:
-    return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def _part(file: ArrayFile, prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): file.array(name) for name in file.names if name.startswith(prefix)}
-
-
-def arrays_of(model: nn.Module) -> dict[str, Any]:
-    """A copy of all parameters and buffers, by name."""
-    return {name: value.detach().numpy().copy() for name, value in model.state_dict().items()}
-
-
-def load_arrays(model: nn.Module, arrays: Mapping[str, Any]) -> None:
-    """Give the model these parameters and buffers."""
-    with torch.no_grad():
-        for name, value in model.state_dict().items():
-            value.copy_(torch.from_numpy(np.array(arrays[name])).reshape(value.shape))
-
-
-def check_arrays(model: nn.Module, arrays: Mapping[str, Any], file: ArrayFile) -> None:
-    """Refuse the file unless the arrays from it fit the model."""
-    own: dict[str, Tensor] = model.state_dict()
-    file.require(set(own) == set(arrays), "its parameters are not those of the model")
-    for name, value in own.items():
-        array, shape = arrays[name], tuple(value.shape) or (1,)  # safetensors are written with one dimension at least
-        file.require(array.shape == shape, f"{name} has another shape than the model's")
-        file.require(array.dtype == value.numpy().dtype, f"{name} has another type than the model's")
-        file.require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name} has values that are no numbers")
-
-
-def best_arrays(run: Run, model: nn.Module, name: str) -> dict[str, Any]:
-    """The parameters of the run's best epoch, if they are those of the model of that name."""
-    file = run.load_weights()
-    file.require(file.metadata.get("model") == name, f"it does not hold the weights of {name}")
-    arrays = {key: file.array(key) for key in file.names}
-    check_arrays(model, arrays, file)
-    return arrays
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` gave."""
+        self._optimizer.load_state(state)

@@ -8,18 +8,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hopwalk.config import ScorerSettings
-
 
 class Optimizer:
-    """Steps for the parameters of a scorer; its state can be saved as named tensors."""
+    """Steps for the parameters of a model; its state can be saved as named tensors."""
 
-    def __init__(self, model: nn.Module, settings: ScorerSettings) -> None:
+    def __init__(self, model: nn.Module, kind: str, learning_rate: float) -> None:
         self._names = {parameter: name for name, parameter in model.named_parameters()}
-        kind: Any = {"adagrad": torch.optim.Adagrad, "adam": torch.optim.Adam}[settings.optimizer]
-        self._steps = kind(model.parameters(), lr=settings.learning_rate, fused=True)
-        self._learning_rate = settings.learning_rate
-        self._is_adagrad = settings.optimizer == "adagrad"
+        make: Any = {"adagrad": torch.optim.Adagrad, "adam": torch.optim.Adam}[kind]
+        self._steps = make(model.parameters(), lr=learning_rate, fused=True)
+        self._learning_rate = learning_rate
+        self._is_adagrad = kind == "adagrad"
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """The size of the steps from now on."""
+        self._learning_rate = learning_rate
+        for group in self._steps.param_groups:
+            group["lr"] = learning_rate
 
     def step(self) -> None:
         """One step for every parameter that has a gradient, and no gradients after it."""

@@ -20,7 +20,7 @@ class TensorBoard:
         self._open: Callable[[], Any] = lambda: SummaryWriter(folder)
         self._writer: Any = None  # opened when there is something to write: it makes the folder
 
-    def on_batch(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+    def on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
         """Nothing: one point per evaluation is enough."""
 
     def on_evaluation(self, record: Mapping[str, Any]) -> None:

@@ -1,0 +1,117 @@
+"""Beam search (§4.3): the likeliest walks of every question, and the entities they reach, each with its best paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hopwalk.walker import ragged
+from hopwalk.walker.steps import Questions, Walker
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The entities that the walks of Q questions reach, best first: those of question q at `offsets[q]:offsets[q + 1]`.
+
+    `scores` are log-probabilities: of the best path, or of all paths in the beam together. `paths` are the best paths to every
+    entity: `path_offsets` says whose they are, `path_scores` are their log-probabilities, and each is a row of relations and
+    entities, one after the other [P, 2T].
+    """
+
+    offsets: Tensor
+    entities: Tensor
+    scores: Tensor
+    path_offsets: Tensor
+    path_scores: Tensor
+    paths: Tensor
+
+
+@torch.inference_mode()
+def beam_search(
+    walker: Walker,
+    questions: Questions,
+    *,
+    hops: int,
+    beam: int,
+    pooling: str = "max",
+    log_odds: Tensor | None = None,
+    num_paths: int = 1,
+    blocks_known: bool = True,
+) -> Reached:
+    """Keep the `beam` likeliest walks at each hop; at the last, the `beam` best entities among all that their next edges reach.
+
+    An entity has the score of its best path ("max", the paper's), or of all its paths together ("sum").
+    """
+    walks = walker.begin(questions)
+    scores = torch.zeros(len(walks))
+    trails = torch.empty(len(walks), 0, dtype=torch.int64)
+    for hop in range(hops):
+        is_last = hop == hops - 1
+        choices = walker.step(walks, questions, is_last=is_last, log_odds=log_odds, blocks_known=blocks_known)
+        totals = ragged.spread(scores, choices.offsets) + choices.log_probs
+        of_walks = choices.walks
+        if is_last:
+            break
+        # Walks of a question stand together, so its choices do too: they are the rows to take the best of.
+        of_questions = _offsets_of_questions(walks.questions, choices.offsets, len(questions))
+        chosen, _ = ragged.top_of_rows(totals, of_questions, beam)
+        rows = of_walks[chosen]
+        edges = torch.stack([choices.relations[chosen], choices.tails[chosen]], dim=1)
+        trails, scores = torch.cat([trails[rows], edges], dim=1), totals[chosen]
+        walks = walker.take(walks, choices, chosen, rows)
+    return _gathered(
+        walks.questions[of_walks],
+        of_walks,
+        choices.relations,
+        choices.tails,
+        totals,
+        trails,
+        len(questions),
+        beam,
+        pooling,
+        num_paths,
+    )
+
+
+def _offsets_of_questions(walk_questions: Tensor, offsets: Tensor, num_questions: int) -> Tensor:
+    """Where the choices of each question begin and end, given those of each walk."""
+    num_walks = torch.bincount(walk_questions, minlength=num_questions)
+    return offsets[ragged.offsets_of(num_walks)]
+
+
+def _gathered(
+    questions: Tensor,
+    walks: Tensor,
+    relations: Tensor,
+    tails: Tensor,
+    totals: Tensor,
+    trails: Tensor,
+    num_questions: int,
+    beam: int,
+    pooling: str,
+    num_paths: int,
+) -> Reached:
+    """The walks' last edges, grouped by question and entity."""
+    by_score = torch.argsort(totals, descending=True, stable=True)
+    keys = (questions << 32 | tails)[by_score]
+    keys, order = torch.sort(keys, stable=True)
+    order = by_score[order]  # by question, then entity, then score
+    is_first = torch.ones(len(keys), dtype=torch.bool)
+    is_first[1:] = keys[1:] != keys[:-1]
+    starts = torch.cat([is_first.nonzero().squeeze(1), torch.tensor([len(keys)])])
+    sorted_totals = totals[order]
+    scores = sorted_totals[starts[:-1]]
+    if pooling == "sum":
+        relative = (sorted_totals - ragged.spread(scores, starts)).exp_()
+        scores = scores + ragged.row_sums(relative, starts).log_()
+    num_entities = torch.bincount(keys[starts[:-1]] >> 32, minlength=num_questions)
+    best, counts = ragged.top_of_rows(scores, ragged.offsets_of(num_entities), beam)
+    entities = keys[starts[:-1]][best] & 0xFFFFFFFF
+    path_counts = starts.diff()[best].clamp(max=num_paths)
+    path_offsets = ragged.offsets_of(path_counts)
+    rows = order[torch.arange(int(path_offsets[-1])) + ragged.spread(starts[:-1][best] - path_offsets[:-1], path_offsets)]
+    last = torch.stack([relations[rows], tails[rows]], dim=1)
+    paths = torch.cat([trails[walks[rows]], last], dim=1)
+    return Reached(ragged.offsets_of(counts), entities, scores[best], path_offsets, totals[rows], paths)

@@ -1,0 +1,84 @@
+"""From walks to ranked entities: by their paths alone, by the scorer alone, and by a blend of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hopwalk.config import WalkSettings
+from hopwalk.data.triples import Ids
+from hopwalk.walker.beam import Reached, beam_search
+from hopwalk.walker.opinions import Opinions
+from hopwalk.walker.steps import Questions, Walker
+
+WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)  # of paths in the blend, to choose from on dev
+PATHS, SCORER, BLEND = "paths", "scorer", "blend"
+WALKS_AT_ONCE = 8192
+
+
+class Decoder:
+    """Scores of all entities for `ranking.rank_answers_by`, made from walks and from the scorer."""
+
+    def __init__(self, walker: Walker, settings: WalkSettings, opinions: Opinions | None) -> None:
+        self._walker, self._settings, self._opinions = walker, settings, opinions
+
+    def reached(self, questions: Questions, *, num_paths: int = 1, blocks_known: bool = True) -> Reached:
+        """What the walks of some questions reach."""
+        return beam_search(
+            self._walker,
+            questions,
+            hops=self._settings.hops,
+            beam=self._settings.beam,
+            pooling=self._settings.pooling,
+            log_odds=self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None,
+            num_paths=num_paths,
+            blocks_known=blocks_known,
+        )
+
+    def path_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
+        """The log-probability of every entity by its paths, -inf where none leads to it [Q, E]."""
+        scores = np.full((len(heads), self._walker.graph.num_entities), -np.inf, dtype=np.float32)
+        at_once = max(WALKS_AT_ONCE // self._settings.beam, 1)
+        for first in range(0, len(heads), at_once):
+            rows = slice(first, first + at_once)
+            found = self.reached(Questions(_ids(heads[rows]), _ids(relations[rows])))
+            question_rows = first + np.repeat(np.arange(len(found.offsets) - 1), found.offsets.diff().numpy())
+            scores[question_rows, found.entities.numpy()] = found.scores.numpy()
+        return scores
+
+    def scores(self, heads: Ids, relations: Ids, weights: Sequence[float]) -> dict[str, NDArray[np.float32]]:
+        """Scores by paths, by the scorer, and by blends with the weights given; without a scorer by paths only."""
+        by_paths = self.path_scores(heads, relations)
+        if self._opinions is None:
+            return {PATHS: by_paths}
+        by_scorer = self._opinions.log_odds(_ids(heads), _ids(relations)).numpy()
+        blends = {blend_name(weight): blend(by_paths, by_scorer, weight) for weight in weights}
+        return {PATHS: by_paths, SCORER: by_scorer, **blends}
+
+    def names(self, weights: Sequence[float]) -> list[str]:
+        """What `scores` gives."""
+        return [PATHS, SCORER, *(blend_name(weight) for weight in weights)] if self._opinions else [PATHS]
+
+
+def blend_name(weight: float) -> str:
+    """The name of the blend in which paths have that weight."""
+    return f"{BLEND} {weight:g}"
+
+
+def blend(by_paths: NDArray[np.float32], by_scorer: NDArray[np.float32], weight: float) -> NDArray[np.float32]:
+    """The scorer's log-odds, and for entities that a path leads to `weight` times how far its log-probability is above the least.
+
+    So entities that no path leads to have nothing but the scorer's opinion.
+    """
+    is_reached = by_paths > -np.inf
+    least = np.min(by_paths, axis=1, keepdims=True, where=is_reached, initial=0.0)
+    above = np.subtract(by_paths, least, out=np.zeros_like(by_paths), where=is_reached)
+    blended: NDArray[np.float32] = by_scorer + np.float32(weight) * above
+    return blended
+
+
+def _ids(ids: Ids) -> torch.Tensor:
+    return torch.from_numpy(ids.astype(np.int64))

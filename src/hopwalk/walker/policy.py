@@ -1,0 +1,108 @@
+"""The policy network (§2.3): embeddings, an LSTM that reads the path so far, and scores of the edges that can be taken next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hopwalk.config import WalkerSettings
+from hopwalk.data.relation_ids import RelationIds
+from hopwalk.scorers.base import dropout
+from hopwalk.walker.edge_scores import edge_scores
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the LSTM knows of S paths: for every layer the output and the cell, [S, H] each."""
+
+    layers: tuple[tuple[Tensor, Tensor], ...]
+
+    @property
+    def top(self) -> Tensor:
+        """The encoding h_t of the paths [S, H]."""
+        return self.layers[-1][0]
+
+    def rows(self, rows: Tensor) -> Memory:
+        """The memory of some of the paths, or of several copies of them."""
+        # An embedding look-up adds up gradients in order: the same sum every time, whatever the number of threads.
+        return Memory(tuple((functional.embedding(rows, h), functional.embedding(rows, c)) for h, c in self.layers))
+
+
+class Policy(nn.Module):
+    """`π(a | s) = softmax(A · W2 ReLU(W1 [e; h; r_q]))` over the edges that lead on, an edge being `[r; e']`.
+
+    With `uses_entities` off, edges are known by their relation only, as in MINERVA without entity embeddings.
+    """
+
+    def __init__(self, num_entities: int, num_relations: int, settings: WalkerSettings) -> None:
+        super().__init__()
+        self.relation_ids = RelationIds(num_relations)
+        self.settings = settings
+        width, history = settings.dimension, settings.history_dimension
+        self.entities = nn.Parameter(torch.empty(num_entities if settings.uses_entities else 0, width))
+        self.relations = nn.Parameter(torch.empty(self.relation_ids.num_all, width))
+        num_parts = 2 if settings.uses_entities else 1
+        sizes = [num_parts * width] + [history] * (settings.history_layers - 1)
+        self.encoder = nn.ModuleList(nn.LSTMCell(size, history) for size in sizes)
+        self.hidden = nn.Linear(num_parts * width + history, num_parts * width)  # W1
+        self.output = nn.Linear(num_parts * width, num_parts * width)  # W2
+        self.guidance = nn.Parameter(torch.tensor(settings.guidance)) if settings.guidance else None
+        self._initialise(torch.Generator().manual_seed(settings.seed))
+
+    @torch.no_grad()
+    def _initialise(self, generator: torch.Generator) -> None:
+        """Xavier's initialisation of every matrix; biases are zero."""
+        for parameter in self.parameters():
+            if parameter.dim() == 2 and len(parameter):
+                nn.init.xavier_normal_(parameter, generator=generator)
+            elif parameter is not self.guidance:
+                parameter.zero_()
+
+    def begin(self, heads: Tensor, generator: torch.Generator | None = None) -> Memory:
+        """`h_0 = LSTM(0, [r_0; e_s])` for walks that begin at the heads."""
+        nothing = self.relations.new_zeros(len(heads), self.settings.history_dimension)
+        memory = Memory(((nothing, nothing),) * len(self.encoder))
+        return self.advance(memory, torch.full_like(heads, self.relation_ids.start_id), heads, generator)
+
+    def advance(self, memory: Memory, relations: Tensor, entities: Tensor, generator: torch.Generator | None = None) -> Memory:
+        """`h_t = LSTM(h_{t-1}, [r; e])` after every walk took an edge of that relation to that entity."""
+        signal = self._vectors(relations, entities, generator)
+        layers = []
+        for number, cell in enumerate(self.encoder):
+            if number:
+                signal = dropout(signal, self.settings.hidden_dropout, generator)
+            layers.append(cast("tuple[Tensor, Tensor]", cell(signal, memory.layers[number])))
+            signal = layers[-1][0]
+        return Memory(tuple(layers))
+
+    def logits(
+        self,
+        memory: Memory,
+        entities: Tensor,
+        asked: Tensor,
+        offsets: Tensor,
+        edge_relations: Tensor,
+        edge_tails: Tensor,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The score of every edge [N] that S walks can take from their entities, asked for a relation each."""
+        state = torch.cat([self._vectors(asked, entities, generator), memory.top], dim=1)
+        hidden = dropout(functional.relu(self.hidden(state)), self.settings.hidden_dropout, generator)
+        # Dropout of an edge's embedding is the same as dropout of what it is multiplied with: one mask for all edges of a walk.
+        wanted = dropout(self.output(hidden), self.settings.embedding_dropout, generator)
+        width = self.settings.dimension
+        scores = edge_scores(wanted[:, :width], self.relations, offsets, edge_relations)
+        if self.settings.uses_entities:
+            scores = scores + edge_scores(wanted[:, width:], self.entities, offsets, edge_tails)
+        return scores
+
+    def _vectors(self, relations: Tensor, entities: Tensor, generator: torch.Generator | None) -> Tensor:
+        """`[r; e]` with dropout [S, 2D], or `r` alone [S, D]."""
+        parts = [functional.embedding(relations, self.relations)]
+        if self.settings.uses_entities:
+            parts.append(functional.embedding(entities, self.entities))
+        return dropout(torch.cat(parts, dim=1), self.settings.embedding_dropout, generator)

@@ -1,0 +1,102 @@
+"""Rows of different lengths, one after the other in a flat tensor: row s is `values[offsets[s]:offsets[s + 1]]`.
+
+Action spaces have 1 to hundreds of entries. Padding them would cost memory traffic for nothing, so everything that is done with
+them is done on flat tensors. N entries in all, S rows; no row is empty. The reductions are numpy's `reduceat`, which is one pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+FLOOR = 1e-10  # ε of action dropout: what an action weighs whose edge is dropped
+
+
+def offsets_of(counts: Tensor) -> Tensor:
+    """Where the rows begin and the last one ends [S+1], given their lengths [S]."""
+    offsets = torch.zeros(len(counts) + 1, dtype=torch.int64)
+    torch.cumsum(counts, 0, out=offsets[1:])
+    return offsets
+
+
+def rows_of(offsets: Tensor) -> Tensor:
+    """The row of every entry [N]."""
+    return torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff(), output_size=int(offsets[-1]))
+
+
+def spread(values: Tensor, offsets: Tensor) -> Tensor:
+    """A value of each row [S] for every entry of the row [N]."""
+    return torch.repeat_interleave(values, offsets.diff(), output_size=int(offsets[-1]))
+
+
+def row_sums(values: Tensor, offsets: Tensor) -> Tensor:
+    """The sum of every row [S]."""
+    return torch.from_numpy(np.add.reduceat(values.numpy(), offsets[:-1].numpy()))
+
+
+def row_maxima(values: Tensor, offsets: Tensor) -> Tensor:
+    """The largest value of every row [S]."""
+    return torch.from_numpy(np.maximum.reduceat(values.numpy(), offsets[:-1].numpy()))
+
+
+class _LogSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, offsets: Tensor) -> Tensor:
+        shifted = logits - spread(row_maxima(logits, offsets), offsets)
+        log_probs = shifted.sub_(spread(row_sums(shifted.exp(), offsets).log_(), offsets))
+        ctx.save_for_backward(log_probs, offsets)
+        return log_probs
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        log_probs, offsets = ctx.saved_tensors
+        (gradient,) = gradients
+        return gradient - log_probs.exp().mul_(spread(row_sums(gradient, offsets), offsets)), None
+
+
+def log_softmax(logits: Tensor, offsets: Tensor) -> Tensor:
+    """The logarithm of the softmax of every row [N]."""
+    log_probs: Tensor = _LogSoftmax.apply(logits, offsets)  # type: ignore[no-untyped-call]
+    return log_probs
+
+
+def dropped_out(probs: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    """`π · m + ε` with a fresh random mask m that is 0 for a share of `rate` (§2.6) [N]; not normalised."""
+    if rate == 0:
+        return probs
+    keep = torch.empty_like(probs).bernoulli_(1 - rate, generator=generator)
+    return keep.mul_(probs).add_(FLOOR)
+
+
+def repeat_rows(offsets: Tensor, times: int) -> tuple[Tensor, Tensor]:
+    """Every row `times` times in a row: the entries to take [N · times] and the new offsets [S · times + 1]."""
+    new_offsets = offsets_of(torch.repeat_interleave(offsets.diff(), times))
+    starts = torch.repeat_interleave(offsets[:-1], times) - new_offsets[:-1]
+    return torch.arange(int(new_offsets[-1])) + spread(starts, new_offsets), new_offsets
+
+
+def draw(weights: Tensor, offsets: Tensor, generator: torch.Generator) -> Tensor:
+    """One entry of every row, with a probability in proportion to its weight: positions among the N [S]."""
+    ends = torch.cumsum(weights, 0, dtype=torch.float64)
+    below = torch.cat([ends.new_zeros(1), ends])[offsets]  # what all rows before weigh together
+    point = torch.rand(len(offsets) - 1, dtype=torch.float64, generator=generator) * below.diff() + below[:-1]
+    found = torch.searchsorted(ends, point, right=True)
+    return torch.minimum(torch.maximum(found, offsets[:-1]), offsets[1:] - 1)  # rounding may lead just out of the row
+
+
+def top_of_rows(values: Tensor, offsets: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """The `most` largest entries of every row, largest first: positions among the N, and how many there are of each row [S].
+
+    Of equals it is not said which comes first, but the same input gives the same result.
+    """
+    counts = offsets.diff()
+    longest = int(counts.max())
+    places = torch.arange(int(offsets[-1])) + spread(torch.arange(len(counts)) * longest - offsets[:-1], offsets)
+    padded = values.new_full((len(counts) * longest,), -torch.inf).index_copy_(0, places, values).view(len(counts), longest)
+    kept = torch.clamp(counts, max=most)
+    _, columns = torch.topk(padded, int(kept.max()), dim=1)
+    is_real = torch.arange(columns.shape[1]) < kept[:, None]
+    return (columns + offsets[:-1, None])[is_real], kept

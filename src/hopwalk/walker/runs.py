@@ -1,0 +1,188 @@
+"""Walkers in run folders: trained into them with their scorer, and loaded from them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hopwalk.config import Settings
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.errors import RunError
+from hopwalk.evaluation import Evaluation, evaluate_split_by
+from hopwalk.graph import build_graph
+from hopwalk.ranking import Directions, answers_to_leave_out, metrics, questions_of, rank_answers_by
+from hopwalk.run import Run
+from hopwalk.scorers import runs as scorer_runs
+from hopwalk.tensorboard import TensorBoard
+from hopwalk.training import Watcher, best_arrays, load_arrays, train
+from hopwalk.walker.card import write_card
+from hopwalk.walker.decoding import BLEND, WEIGHTS, Decoder, blend_name
+from hopwalk.walker.opinions import Opinions
+from hopwalk.walker.policy import Policy
+from hopwalk.walker.steps import Walker
+from hopwalk.walker.training import WalkerLearner, some_questions
+
+WALKER = "walker"  # kind of run
+SCORER_FOLDER = "scorer"
+MakeWatchers = Callable[[str, int], Sequence[Watcher]]  # what is trained and for how many epochs → who watches
+
+
+@dataclass(frozen=True)
+class TrainedWalker:
+    """A walker with what it needs to answer: its data, its scorer, and the weight of paths in the blend."""
+
+    run: Run
+    dataset: Dataset
+    settings: Settings
+    walker: Walker
+    opinions: Opinions | None
+    blend_weight: float | None
+
+    @property
+    def decoder(self) -> Decoder:
+        """What makes scores of walks."""
+        return Decoder(self.walker, self.settings.walk, self.opinions)
+
+
+def needs_scorer(settings: Settings) -> bool:
+    """Whether the walker is rewarded or guided by a scorer."""
+    return settings.walker.reward_shaping or settings.walker.guidance > 0
+
+
+def train_into(
+    path: Path,
+    dataset: Dataset,
+    settings: Settings,
+    *,
+    scorer_run: Path | None = None,
+    resume: bool = False,
+    make_watchers: MakeWatchers = lambda *_: (),
+    tensorboard: bool = False,
+) -> Run:
+    """Train a scorer, unless a run of one is given, then a walker with it; or go on with the run that is there."""
+    run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else _begun(path, dataset, settings)
+    if run.about.get("status") == "finished":
+        return run
+    opinions = None
+    if needs_scorer(settings):
+        if not _scorer_is_ready(path, dataset, settings, scorer_run, make_watchers):
+            run.write_about(run.about | {"status": "interrupted"})
+            return run
+        opinions = Opinions(scorer_runs.load_scorer(path / SCORER_FOLDER))
+    learnt = _with_valid_learnt(dataset) if settings.walker.learn_valid else dataset
+    walker = build_walker(learnt, settings)
+    watchers = [*make_watchers(WALKER, settings.walker.epochs), *([TensorBoard(path / "tensorboard")] if tensorboard else [])]
+    outcome = train(run, WalkerLearner(walker, learnt, settings, opinions), watchers)
+    if outcome is None:  # stopped before it was as far as it had been before
+        return run
+    about = run.about | outcome | _blend_chosen(Decoder(walker, settings.walk, opinions), dataset, settings)
+    write_card(run, about)
+    run.write_about(about)  # last: what is called finished is whole
+    if outcome["status"] == "finished":
+        run.checkpoint_path.unlink(missing_ok=True)
+    return run
+
+
+def _begun(path: Path, dataset: Dataset, settings: Settings) -> Run:
+    scorer_runs.refuse_used_folder(path)
+    return Run.create(path, dataset, settings, {"kind": WALKER, "status": "training"})
+
+
+def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
+    run = Run.open(path)
+    run.require_same_data(dataset)
+    groups = ("graph", "walk", "walker", *(("scorer",) if needs_scorer(settings) else ()))
+    scorer_runs.require_same_settings(run, settings, groups)
+    return run
+
+
+def _scorer_is_ready(
+    path: Path, dataset: Dataset, settings: Settings, scorer_run: Path | None, make_watchers: MakeWatchers
+) -> bool:
+    """Put the scorer into the run folder; False if its training was interrupted."""
+    folder = path / SCORER_FOLDER
+    if scorer_run is not None and not (folder / "run.json").exists():
+        Run.open(scorer_run).require_same_data(dataset)
+        shutil.copytree(scorer_run, folder, ignore=shutil.ignore_patterns("checkpoint.*", "tensorboard"), dirs_exist_ok=True)
+    if scorer_run is not None:
+        return True
+    watchers = make_watchers("scorer", settings.scorer.epochs)
+    return bool(
+        scorer_runs.train_into(folder, dataset, settings, resume=True, watchers=watchers).about.get("status") == "finished"
+    )
+
+
+def _with_valid_learnt(dataset: Dataset) -> Dataset:
+    """The data set with its dev facts in the graph and among the training questions, and so without dev questions."""
+    questions = dataset.packing.merged([dataset.train, dataset.valid])
+    return replace(dataset.with_valid_as_facts(), train=questions, valid=dataset.valid[:0])
+
+
+def build_walker(dataset: Dataset, settings: Settings) -> Walker:
+    """A walker on the facts of the data set, with an untrained policy."""
+    size = len(dataset.entities), len(dataset.relations)
+    graph = build_graph(dataset.facts, *size, settings.graph)
+    return Walker(graph, Policy(*size, settings.walker), KnownAnswers([dataset.facts, dataset.train], *size))
+
+
+def _blend_chosen(decoder: Decoder, dataset: Dataset, settings: Settings) -> dict[str, Any]:
+    """The weight of paths in the blend that is best on dev, and what dev says of each weight."""
+    questions = some_questions(questions_of(dataset, "valid"), settings.walker.dev_questions)
+    if not needs_scorer(settings) or not len(questions):
+        return {"blend_weight": 1.0 if needs_scorer(settings) else None}
+    known = answers_to_leave_out(dataset, "valid")
+    names = decoder.names(WEIGHTS)
+    ranks = rank_answers_by(
+        lambda heads, relations: decoder.scores(heads, relations, WEIGHTS),
+        questions,
+        known,
+        names=names,
+        num_entities=len(dataset.entities),
+    )
+    found = {name: metrics(part).mrr for name, part in ranks.items()}
+    best = max(WEIGHTS, key=lambda weight: found[blend_name(weight)])
+    return {"blend_weight": best, "valid_mrr_by": found}
+
+
+def load_walker(path: str | Path) -> TrainedWalker:
+    """The walker of a run folder, ready to walk."""
+    run = Run.open(path)
+    if run.about["kind"] != WALKER:
+        remedy = "`hopwalk train DATA` without --scorer trains a walker."
+        raise RunError(f"this is a run of kind {run.about['kind']!r}, not a walker", path=path, remedy=remedy)
+    settings, dataset = run.settings, run.dataset
+    if not run.weights_path.exists():
+        raise RunError("the walker is not trained yet", path=path, remedy="Go on with `hopwalk train … --resume`.")
+    walker = build_walker(_with_valid_learnt(dataset) if settings.walker.learn_valid else dataset, settings)
+    load_arrays(walker.policy, best_arrays(run, walker.policy, WALKER))
+    walker.policy.eval()
+    opinions, weight = None, None
+    if needs_scorer(settings):
+        Run.open(run.path / SCORER_FOLDER).require_same_data(dataset)
+        opinions = Opinions(scorer_runs.load_scorer(run.path / SCORER_FOLDER))
+        said = run.about.get("blend_weight", 1.0)
+        if not isinstance(said, int | float):
+            raise RunError("run.json is damaged: the weight of the blend cannot be read", path=run.path, remedy="Train it again.")
+        weight = float(said)
+    return TrainedWalker(run, dataset, settings, walker, opinions, weight)
+
+
+def evaluate_walker(
+    trained: TrainedWalker, split: str, *, complete_filter: bool = False, directions: Directions = "tails"
+) -> dict[str, Evaluation]:
+    """What a split says of the walker: ranked by paths alone, by the scorer alone, and by the blend of both."""
+    decoder = trained.decoder
+    weights = [] if trained.blend_weight is None else [trained.blend_weight]
+    found = evaluate_split_by(
+        lambda heads, relations: decoder.scores(heads, relations, weights),
+        trained.dataset,
+        split,
+        names=decoder.names(weights),
+        complete_filter=complete_filter,
+        directions=directions,
+    )
+    return {BLEND if name.startswith(BLEND) else name: evaluation for name, evaluation in found.items()}

@@ -1,0 +1,155 @@
+"""One step of a walk, for sampling, beam search and explanation alike: which edges can be taken, and how likely each is.
+
+Q questions, S walks, N edges that S walks can take next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.graph import Graph
+from hopwalk.scorers.base import Scorer
+from hopwalk.walker import ragged
+from hopwalk.walker.policy import Memory, Policy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What is asked: `(heads, relations, ?)` [Q]. In training the answer is given too, and its edge and the inverse [Q, 2].
+
+    The edges are positions in the graph, -1 where it lacks one.
+    """
+
+    heads: Tensor
+    relations: Tensor
+    answers: Tensor | None = None
+    asked_edges: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+
+@dataclass(frozen=True)
+class Walks:
+    """Where S walks are: the row of their question, the entity, and what the policy remembers of the path."""
+
+    questions: Tensor
+    entities: Tensor
+    memory: Memory
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The edges that each of S walks can take next, those of walk s at `offsets[s]:offsets[s + 1]`, with log π of each [N]."""
+
+    offsets: Tensor
+    relations: Tensor
+    tails: Tensor
+    log_probs: Tensor
+
+    @property
+    def walks(self) -> Tensor:
+        """The walk that each edge continues [N]."""
+        return ragged.rows_of(self.offsets)
+
+
+class Walker:
+    """A policy on a graph. Walks begin, look at their choices, and take one of them; T times."""
+
+    def __init__(
+        self, graph: Graph, policy: Policy, known: KnownAnswers, scorer: Scorer | None = None, *, most_cached_bytes: int = 2**27
+    ) -> None:
+        self.graph, self.policy, self.known, self.scorer = graph, policy, known, scorer
+        self._offsets = torch.from_numpy(np.array(graph.offsets))
+        self._relations = torch.from_numpy(np.array(graph.relations))
+        self._tails = torch.from_numpy(np.array(graph.tails))
+
+    def begin(self, questions: Questions, generator: torch.Generator | None = None) -> Walks:
+        """One walk for each question, at its head."""
+        return Walks(torch.arange(len(questions)), questions.heads, self.policy.begin(questions.heads, generator))
+
+    def step(
+        self,
+        walks: Walks,
+        questions: Questions,
+        *,
+        is_last: bool,
+        log_odds: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        blocks_known: bool = True,
+    ) -> Choices:
+        """The legal edges of every walk and their probabilities; `log_odds` [Q, E] are the scorer's, for a guided policy."""
+        offsets, edges = self._legal_edges(walks, questions, blocks_known and is_last)
+        relations, tails = self._relations[edges].long(), self._tails[edges].long()
+        asked = questions.relations[walks.questions]
+        logits = self.policy.logits(walks.memory, walks.entities, asked, offsets, relations, tails, generator)
+        if is_last and self.policy.guidance is not None and log_odds is not None:
+            starts = walks.questions * log_odds.shape[1]
+            opinions = log_odds.view(-1).index_select(0, ragged.spread(starts, offsets).add_(tails))
+            logits = logits + self.policy.guidance * opinions
+        return Choices(offsets, relations, tails, ragged.log_softmax(logits, offsets))
+
+    def take(
+        self, walks: Walks, choices: Choices, chosen: Tensor, rows: Tensor, generator: torch.Generator | None = None
+    ) -> Walks:
+        """The walks after taking the chosen edges, positions among the N; `rows` are the walks they continue."""
+        entities = choices.tails[chosen]
+        memory = self.policy.advance(walks.memory.rows(rows), choices.relations[chosen], entities, generator)
+        return Walks(walks.questions[rows], entities, memory)
+
+    def _legal_edges(self, walks: Walks, questions: Questions, blocks_known: bool) -> tuple[Tensor, Tensor]:
+        """Offsets [S+1] and positions in the graph [N] of the edges that may be taken.
+
+        The edge that is asked and its inverse may not be taken by their own question. Where known answers are blocked, they may
+        not be reached, apart from the answer that is asked. If nothing is left, the walk may stay.
+        """
+        starts, ends = self._offsets[walks.entities], self._offsets[walks.entities + 1]
+        offsets = ragged.offsets_of(ends - starts)
+        edges = torch.arange(int(offsets[-1])) + ragged.spread(starts - offsets[:-1], offsets)
+        is_legal: Tensor | None = None
+        if questions.asked_edges is not None:
+            forward, backward = questions.asked_edges[walks.questions].t()
+            is_legal = (edges != ragged.spread(forward, offsets)) & (edges != ragged.spread(backward, offsets))
+        if blocks_known:
+            is_open = ~self._is_other_answer(walks, questions, offsets, edges)
+            is_legal = is_open if is_legal is None else is_legal & is_open
+        if is_legal is None or bool(is_legal.all()):
+            return offsets, edges
+        counts = ragged.row_sums(is_legal.long(), offsets)
+        stuck = counts == 0
+        if bool(stuck.any()):
+            is_legal[offsets[1:][stuck] - 1] = True  # the last edge of an entity is its stay edge
+            counts[stuck] = 1
+        return ragged.offsets_of(counts), edges[is_legal]
+
+    def _is_other_answer(self, walks: Walks, questions: Questions, offsets: Tensor, edges: Tensor) -> Tensor:
+        """Whether each edge leads to a known answer that is not the one asked [N]."""
+        tails = self._tails[edges]
+        heads = ragged.spread(questions.heads[walks.questions], offsets)
+        relations = ragged.spread(questions.relations[walks.questions], offsets)
+        is_known = torch.from_numpy(self.known.contains(heads.numpy(), relations.numpy(), tails.numpy()))
+        if questions.answers is not None:
+            is_known &= tails != ragged.spread(questions.answers[walks.questions], offsets)
+        return is_known
+
+
+def training_questions(
+    graph: Graph, heads: NDArray[np.int32], relations: NDArray[np.int32], tails: NDArray[np.int32]
+) -> Questions:
+    """Questions with their answers, and the edges that their walks may not take."""
+    inverse = graph.relation_ids.inverse(relations)
+    edges = np.stack([graph.edge_positions(heads, relations, tails), graph.edge_positions(tails, inverse, heads)], axis=1)
+    ids = [torch.from_numpy(array.astype(np.int64)) for array in (heads, relations, tails)]
+    return Questions(ids[0], ids[1], ids[2], torch.from_numpy(edges))

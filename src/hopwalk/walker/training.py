@@ -1,0 +1,141 @@
+"""How a walker learns: batches of facts as questions, walks sampled for each, the policy's gradient, the ranks of dev."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hopwalk.config import Settings
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.data.triples import Triples
+from hopwalk.errors import DataError
+from hopwalk.optimizers import Optimizer
+from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
+from hopwalk.training import Learner, OnBatch
+from hopwalk.walker.counting import DistinctCount
+from hopwalk.walker.decoding import Decoder
+from hopwalk.walker.forecast import questions_at_once
+from hopwalk.walker.learning import Baseline, policy_loss
+from hopwalk.walker.opinions import Opinions
+from hopwalk.walker.rollout import Rollouts, roll_out
+from hopwalk.walker.steps import Questions, Walker, training_questions
+
+
+class WalkerLearner(Learner):
+    """A walker, its questions and its optimizer; and what the paper's figures show of its course."""
+
+    name = "walker"
+    remedy = "Training has diverged: set a smaller walker.learning_rate, or walker.gradient_clip=5."
+
+    def __init__(self, walker: Walker, dataset: Dataset, settings: Settings, opinions: Opinions | None) -> None:
+        if not len(dataset.train):
+            raise DataError(f"{dataset.name} has no training questions")
+        own = settings.walker
+        self.model, self.seed = walker.policy, own.seed
+        self.epochs, self.evaluate_every, self.patience = own.epochs, own.evaluate_every, own.patience
+        self._walker, self._settings, self._hops, self._opinions = walker, own, settings.walk.hops, opinions
+        self._train = dataset.train
+        self._dev = some_questions(questions_of(dataset, "valid"), own.dev_questions)
+        self._known = answers_to_leave_out(dataset, "valid")
+        # Facts that training does not know, to count how often walks are wronged for finding them (the paper's figure 2).
+        self._hidden = KnownAnswers([dataset.valid, dataset.test], len(dataset.entities), len(dataset.relations))
+        self._decoder = Decoder(walker, settings.walk, opinions)
+        self._optimizer = Optimizer(walker.policy, "adam", own.learning_rate)
+        self._baseline = Baseline(own.baseline)
+        self._paths = DistinctCount()
+        self._at_once = questions_at_once(walker.graph, settings, has_scorer=opinions is not None)
+
+    def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
+        """One pass over all questions; the means of loss, reward, entropy and hits."""
+        settings = self._settings
+        self._optimizer.set_learning_rate(settings.learning_rate * settings.learning_rate_decay ** (epoch - 1))
+        num_batches = -(-len(self._train) // self._settings.batch_size)
+        sums: dict[str, float] = {}
+        order = torch.randperm(len(self._train), generator=generator)
+        for number, rows in enumerate(order.tensor_split(num_batches), start=1):
+            values = self._learn_batch(rows, epoch, generator)
+            for name, value in values.items():
+                sums[name] = sums.get(name, 0.0) + value / num_batches
+            on_batch(number, num_batches, values)
+        sums["unique_paths"] = self._paths.estimate()
+        if self._walker.policy.guidance is not None:
+            sums["guidance"] = float(self._walker.policy.guidance.detach())
+        return sums
+
+    def _learn_batch(self, rows: Tensor, epoch: int, generator: torch.Generator) -> dict[str, float]:
+        """One step of the optimizer; a batch that is too large for the memory given is done in parts."""
+        values: dict[str, float] = {}
+        for part in rows.split(self._at_once):
+            share = len(part) / len(rows)
+            for name, value in self._learn_part(part.numpy(), share, epoch, generator).items():
+                values[name] = values.get(name, 0.0) + share * value
+        if self._settings.gradient_clip:
+            nn.utils.clip_grad_norm_(self._walker.policy.parameters(), self._settings.gradient_clip)
+        self._optimizer.step()
+        return values
+
+    def _learn_part(self, rows: Any, share: float, epoch: int, generator: torch.Generator) -> dict[str, float]:
+        settings, facts = self._settings, self._train[rows]
+        questions = training_questions(self._walker.graph, facts.heads, facts.relations, facts.tails)
+        log_odds = self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None
+        rollouts = roll_out(
+            self._walker,
+            questions,
+            hops=self._hops,
+            rollouts=settings.rollouts,
+            action_dropout=settings.action_dropout * settings.action_dropout_decay ** (epoch - 1),
+            log_odds=log_odds,
+            generator=generator,
+        )
+        probabilities = torch.sigmoid(log_odds) if log_odds is not None and settings.reward_shaping else None
+        loss, rewards = policy_loss(rollouts, questions, probabilities, settings, self._baseline)
+        entropy = torch.stack(rollouts.entropies).mean()
+        total = loss - settings.entropy * settings.entropy_decay ** (epoch - 1) * entropy
+        (share * total).backward()
+        self._paths.add(torch.cat([questions.heads[rollouts.questions][:, None], rollouts.trails], dim=1))
+        return {
+            "loss": float(total.detach()),
+            "reward": float(rewards.mean()),
+            "entropy": float(entropy.detach()),
+            **self._hits(rollouts, questions),
+        }
+
+    def _hits(self, rollouts: Rollouts, questions: Questions) -> dict[str, float]:
+        """The share of walks that end at the answer asked, and of those at an answer that only dev or test knows."""
+        ends, rows = rollouts.trails[:, -1], rollouts.questions
+        assert questions.answers is not None
+        hits = ends == questions.answers[rows]
+        hidden = self._hidden.contains(questions.heads[rows].numpy(), questions.relations[rows].numpy(), ends.numpy())
+        return {"hits": float(hits.float().mean()), "false_negative_hits": float(hidden.mean())}
+
+    def measure(self) -> dict[str, Any]:
+        """The ranks of dev's tails by their paths."""
+        if not len(self._dev):
+            return {}
+        num_entities = self._walker.graph.num_entities
+        ranks = rank_answers(self._decoder.path_scores, self._dev, self._known, num_entities=num_entities)
+        return {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
+
+    def state(self) -> dict[str, Tensor]:
+        """The optimizer's, the baseline and the paths counted so far."""
+        own = {"baseline": torch.tensor([self._baseline.average], dtype=torch.float64), "paths": self._paths.registers}
+        return {f"optimizer.{name}": value for name, value in self._optimizer.state().items()} | own
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` gave."""
+        self._baseline.average = float(state["baseline"][0])
+        self._paths.registers = state["paths"].clone()
+        prefix = "optimizer."
+        self._optimizer.load_state({name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)})
+
+
+def some_questions(questions: Triples, most: int) -> Triples:
+    """At most so many of the questions, always the same ones; 0: all."""
+    if not most or len(questions) <= most:
+        return questions
+    return questions[np.sort(np.random.default_rng(0).permutation(len(questions))[:most])]
