@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from hopwalk.config import ScorerSettings
 from hopwalk.errors import SettingsError, UnknownNameError
 from hopwalk.optimizers import Optimizer
-from hopwalk.scorers.base import Calibration, ProductScorer, dropout
+from hopwalk.randomness import dropout
+from hopwalk.scorers.base import Calibration, ProductScorer
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.models import MODELS, build_scorer
 from hopwalk.scorers.questions import Batch, TrainingQuestions, sample_candidates

@@ -198,7 +198,8 @@ def all_paths(
     walker: Walker, questions: Questions, hops: int, log_odds: Tensor | None = None
 ) -> list[tuple[list[tuple[int, int]], Tensor]]:
     """Every path of the only question with its log-probability, by walking all of them."""
-    walks, found = walker.begin(questions), [([], torch.zeros(()))]
+    walks = walker.begin(questions)
+    found: list[tuple[list[tuple[int, int]], Tensor]] = [([], torch.zeros(()))]
     for hop in range(hops):
         choices = walker.step(walks, questions, is_last=hop == hops - 1, log_odds=log_odds)
         of_walks = choices.walks

@@ -1,4 +1,4 @@
-"""Adagrad and Adam, dense with PyTorch's fused steps, and Adagrad on chosen rows of a table."""
+"""Adagrad and Adam: dense with PyTorch's fused steps, and on chosen rows of large tables."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+_FIRST, _SECOND, _SMALLEST = 0.9, 0.999, 1e-8  # Adam's constants
+
 
 class Optimizer:
     """Steps for the parameters of a model; its state can be saved as named tensors."""
 
-    def __init__(self, model: nn.Module, kind: str, learning_rate: float) -> None:
+    def __init__(
+        self, model: nn.Module, kind: str, learning_rate: float, *, with_sparse_rows: frozenset[str] = frozenset()
+    ) -> None:
         self._names = {parameter: name for name, parameter in model.named_parameters()}
         make: Any = {"adagrad": torch.optim.Adagrad, "adam": torch.optim.Adam}[kind]
-        self._steps = make(model.parameters(), lr=learning_rate, fused=True)
+        dense = [parameter for name, parameter in model.named_parameters() if name not in with_sparse_rows]
+        self._sparse = [parameter for name, parameter in model.named_parameters() if name in with_sparse_rows]
+        self._steps = make(dense, lr=learning_rate, fused=True)
         self._learning_rate = learning_rate
         self._is_adagrad = kind == "adagrad"
 
@@ -25,10 +31,42 @@ class Optimizer:
         for group in self._steps.param_groups:
             group["lr"] = learning_rate
 
+    def clip(self, largest: float) -> None:
+        """Shorten the gradient of all parameters together to this norm, if it is longer."""
+        for table in self._sparse:
+            if table.grad is not None:
+                table.grad = table.grad.coalesce()
+        gradients = [parameter.grad for parameter in self._names if parameter.grad is not None]
+        values = [gradient.values() if gradient.is_sparse else gradient for gradient in gradients]
+        norm = torch.stack([value.norm() for value in values]).norm()
+        scale = torch.clamp(largest / (norm + 1e-6), max=1.0)
+        for value in values:
+            value.mul_(scale)
+
     def step(self) -> None:
         """One step for every parameter that has a gradient, and no gradients after it."""
         self._steps.step()
         self._steps.zero_grad()
+        for table in self._sparse:
+            if table.grad is not None:
+                self._step_of_sparse(table, table.grad.coalesce())
+                table.grad = None
+
+    @torch.no_grad()
+    def _step_of_sparse(self, table: nn.Parameter, gradient: Tensor) -> None:
+        """Adam for the rows that have a gradient; the others stay where they are, and so do their moments."""
+        rows, values = gradient.indices()[0], gradient.values()
+        state = self._steps.state[table]
+        if not state:
+            state.update(step=torch.zeros(()), exp_avg=torch.zeros_like(table), exp_avg_sq=torch.zeros_like(table))
+        state["step"] += 1
+        step = float(state["step"])
+        mean = state["exp_avg"][rows].lerp_(values, 1 - _FIRST)
+        square = state["exp_avg_sq"][rows].mul_(_SECOND).addcmul_(values, values, value=1 - _SECOND)
+        state["exp_avg"].index_copy_(0, rows, mean)
+        state["exp_avg_sq"].index_copy_(0, rows, square)
+        size = square.sqrt_().div_((1 - _SECOND**step) ** 0.5).add_(_SMALLEST)
+        table.index_add_(0, rows, mean.div_(size), alpha=-self._learning_rate / (1 - _FIRST**step))
 
     def step_rows(self, table: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
         """One step for some rows of a table, as if the gradient of the others were zero.

@@ -205,16 +205,5 @@ class ProductScorer(TrainableScorer):
         return scores if self.tail_bias is None else scores + self.tail_bias[tails]
 
 
-def dropout(values: Tensor, rate: float, generator: torch.Generator | None, shape: tuple[int, ...] | None = None) -> Tensor:
-    """The values with a share of them set to zero and the rest scaled up; all of them where no generator is given.
-
-    With a `shape` that broadcasts to that of the values, whole slices are dropped together.
-    """
-    if generator is None or rate == 0:
-        return values
-    mask = torch.empty(shape or values.shape).bernoulli_(1 - rate, generator=generator)
-    return values * mask.div_(1 - rate)
-
-
 def _to_tensor(ids: Ids) -> Tensor:
     return torch.from_numpy(ids.astype(np.int64))

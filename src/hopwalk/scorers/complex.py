@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hopwalk.scorers.base import ProductScorer, dropout
+from hopwalk.randomness import dropout
+from hopwalk.scorers.base import ProductScorer
 
 
 class ComplEx(ProductScorer):

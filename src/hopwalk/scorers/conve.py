@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hopwalk.errors import SettingsError
-from hopwalk.scorers.base import ProductScorer, dropout
+from hopwalk.randomness import dropout
+from hopwalk.scorers.base import ProductScorer
 
 if TYPE_CHECKING:
     from hopwalk.config import ScorerSettings

@@ -414,7 +414,7 @@ def _make(kind: Any, counts: Any, options: Mapping[str, Any]) -> Any:
 
 def _sparse_checks_as_they_are() -> Any:
     """PyTorch's checks of sparse tensors, on or off as before: it warns of RGCN's where nobody has said which."""
-    checks = torch.sparse.check_sparse_tensor_invariants
+    checks: Any = torch.sparse.check_sparse_tensor_invariants
     return checks(checks.is_enabled())
 
 

@@ -11,8 +11,8 @@ import torch
 from hopwalk.config import Settings
 from hopwalk.graph import Graph
 
-BYTES_OF_EDGE = 160  # ids, scores and gradients of an edge that a walk can take, all that is alive at once
-BYTES_OF_UNIT = 16  # output, gradient and mask of a unit of a layer
+BYTES_OF_EDGE = 100  # ids, scores and gradients of an edge that a walk can take, all that is alive at once
+BYTES_OF_UNIT = 8  # output, gradient and mask of a unit of a layer
 SHARE_OF_PEAK = 0.4  # of the rate of large matrix products, that training reaches about
 
 

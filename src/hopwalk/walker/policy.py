@@ -11,8 +11,10 @@ from torch.nn import functional
 
 from hopwalk.config import WalkerSettings
 from hopwalk.data.relation_ids import RelationIds
-from hopwalk.scorers.base import dropout
+from hopwalk.randomness import dropout
 from hopwalk.walker.edge_scores import edge_scores
+
+MOST_DENSE_ENTITIES = 30_000
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Policy(nn.Module):
         super().__init__()
         self.relation_ids = RelationIds(num_relations)
         self.settings = settings
+        # On large graphs a step must not touch every row of the table: gradients hold the rows of entities that were met.
+        self.has_sparse_rows = settings.uses_entities and num_entities > MOST_DENSE_ENTITIES
         width, history = settings.dimension, settings.history_dimension
         self.entities = nn.Parameter(torch.empty(num_entities if settings.uses_entities else 0, width))
         self.relations = nn.Parameter(torch.empty(self.relation_ids.num_all, width))
@@ -97,12 +101,20 @@ class Policy(nn.Module):
         width = self.settings.dimension
         scores = edge_scores(wanted[:, :width], self.relations, offsets, edge_relations)
         if self.settings.uses_entities:
-            scores = scores + edge_scores(wanted[:, width:], self.entities, offsets, edge_tails)
+            table, rows = self._entity_rows(edge_tails)
+            scores = scores + edge_scores(wanted[:, width:], table, offsets, rows)
         return scores
+
+    def _entity_rows(self, entities: Tensor) -> tuple[Tensor, Tensor]:
+        """A table with the embeddings of these entities, and the row of each: the whole, or what is needed of a large one."""
+        if not self.has_sparse_rows:
+            return self.entities, entities
+        distinct, rows = torch.unique(entities, return_inverse=True)
+        return functional.embedding(distinct, self.entities, sparse=True), rows
 
     def _vectors(self, relations: Tensor, entities: Tensor, generator: torch.Generator | None) -> Tensor:
         """`[r; e]` with dropout [S, 2D], or `r` alone [S, D]."""
         parts = [functional.embedding(relations, self.relations)]
         if self.settings.uses_entities:
-            parts.append(functional.embedding(entities, self.entities))
+            parts.append(functional.embedding(entities, self.entities, sparse=self.has_sparse_rows))
         return dropout(torch.cat(parts, dim=1), self.settings.embedding_dropout, generator)

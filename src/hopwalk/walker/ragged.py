@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hopwalk.randomness import keep_mask
+
 FLOOR = 1e-10  # ε of action dropout: what an action weighs whose edge is dropped
 
 
@@ -67,8 +69,7 @@ def dropped_out(probs: Tensor, rate: float, generator: torch.Generator) -> Tenso
     """`π · m + ε` with a fresh random mask m that is 0 for a share of `rate` (§2.6) [N]; not normalised."""
     if rate == 0:
         return probs
-    keep = torch.empty_like(probs).bernoulli_(1 - rate, generator=generator)
-    return keep.mul_(probs).add_(FLOOR)
+    return keep_mask(probs.shape, rate, generator).to(probs.dtype).mul_(probs).add_(FLOOR)
 
 
 def repeat_rows(offsets: Tensor, times: int) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.graph import Graph
-from hopwalk.scorers.base import Scorer
 from hopwalk.walker import ragged
 from hopwalk.walker.policy import Memory, Policy
 
@@ -68,10 +67,8 @@ class Choices:
 class Walker:
     """A policy on a graph. Walks begin, look at their choices, and take one of them; T times."""
 
-    def __init__(
-        self, graph: Graph, policy: Policy, known: KnownAnswers, scorer: Scorer | None = None, *, most_cached_bytes: int = 2**27
-    ) -> None:
-        self.graph, self.policy, self.known, self.scorer = graph, policy, known, scorer
+    def __init__(self, graph: Graph, policy: Policy, known: KnownAnswers) -> None:
+        self.graph, self.policy, self.known = graph, policy, known
         self._offsets = torch.from_numpy(np.array(graph.offsets))
         self._relations = torch.from_numpy(np.array(graph.relations))
         self._tails = torch.from_numpy(np.array(graph.tails))

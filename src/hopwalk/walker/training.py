@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hopwalk.config import Settings
 from hopwalk.data.dataset import Dataset
@@ -45,7 +45,12 @@ class WalkerLearner(Learner):
         # Facts that training does not know, to count how often walks are wronged for finding them (the paper's figure 2).
         self._hidden = KnownAnswers([dataset.valid, dataset.test], len(dataset.entities), len(dataset.relations))
         self._decoder = Decoder(walker, settings.walk, opinions)
-        self._optimizer = Optimizer(walker.policy, "adam", own.learning_rate)
+        self._optimizer = Optimizer(
+            walker.policy,
+            "adam",
+            own.learning_rate,
+            with_sparse_rows=frozenset(["entities"] if walker.policy.has_sparse_rows else []),
+        )
         self._baseline = Baseline(own.baseline)
         self._paths = DistinctCount()
         self._at_once = questions_at_once(walker.graph, settings, has_scorer=opinions is not None)
@@ -70,12 +75,12 @@ class WalkerLearner(Learner):
     def _learn_batch(self, rows: Tensor, epoch: int, generator: torch.Generator) -> dict[str, float]:
         """One step of the optimizer; a batch that is too large for the memory given is done in parts."""
         values: dict[str, float] = {}
-        for part in rows.split(self._at_once):
+        for part in rows.tensor_split(-(-len(rows) // self._at_once)):
             share = len(part) / len(rows)
             for name, value in self._learn_part(part.numpy(), share, epoch, generator).items():
                 values[name] = values.get(name, 0.0) + share * value
         if self._settings.gradient_clip:
-            nn.utils.clip_grad_norm_(self._walker.policy.parameters(), self._settings.gradient_clip)
+            self._optimizer.clip(self._settings.gradient_clip)
         self._optimizer.step()
         return values
 
