@@ -2,6 +2,7 @@
 
 import gc
 import json
+import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -62,6 +63,15 @@ def test_operations_are_counted():
     assert counts["[E,D]@[D,Q]"] == 2 * 512 * 10 * 200
     assert counts["convolution"] == 6 * 512 * 32 * 18 * 18 * 9
     assert counts["full layer"] == 6 * 512 * (32 * 18 * 18) * 200
+
+
+def start_method() -> str:
+    return multiprocessing.get_start_method()
+
+
+def test_processes_that_pykeen_starts_are_started_as_everywhere():
+    with scorers.fresh_process() as process:
+        assert process.submit(start_method).result() == start_method()
 
 
 def test_ways_of_pykeen_fit_into_memory():
