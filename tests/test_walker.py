@@ -17,7 +17,7 @@ from hopwalk.walker.beam import beam_search
 from hopwalk.walker.counting import DistinctCount
 from hopwalk.walker.edge_scores import _Dense, _Sampled
 from hopwalk.walker.learning import Baseline, policy_loss
-from hopwalk.walker.policy import Policy
+from hopwalk.walker.policy import LSTMLayer, Policy
 from hopwalk.walker.rollout import roll_out
 from hopwalk.walker.steps import Choices, Questions, Walker, training_questions
 
@@ -172,8 +172,8 @@ def test_probabilities_are_those_of_the_equation():
     for row, (head, relation) in enumerate([(0, 1), (1, 0)]):
         start = torch.cat([policy.relations[5], policy.entities[head]])[None]
         signal = start
-        for cell in policy.encoder:
-            signal, _ = cell(signal, (torch.zeros(1, 6), torch.zeros(1, 6)))
+        for layer in policy.encoder:
+            signal, _ = layer(signal, torch.zeros(1, 6), torch.zeros(1, 6), None)
         state = torch.cat([policy.relations[relation], policy.entities[head], signal[0]])
         wanted = policy.output(torch.relu(policy.hidden(state)))
         relations, tails = walker.graph.edges_from(head)
@@ -181,6 +181,19 @@ def test_probabilities_are_those_of_the_equation():
         expected = (vectors @ wanted).log_softmax(0)
         found = choices.log_probs[choices.offsets[row] : choices.offsets[row + 1]]
         assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_lstm_is_the_usual_one():
+    torch.manual_seed(0)
+    layer, cell = LSTMLayer(3, 4), torch.nn.LSTMCell(3, 4)
+    with torch.no_grad():
+        cell.weight_ih.copy_(layer.input.weight)
+        cell.weight_hh.copy_(layer.recurrent.weight)
+        cell.bias_ih.copy_(layer.input.bias)
+        cell.bias_hh.zero_()
+    rows, signal, output, state = torch.tensor([1, 0, 1]), torch.randn(3, 3), torch.randn(2, 4), torch.randn(2, 4)
+    ours, theirs = layer(signal, output, state, rows), cell(signal, (output[rows], state[rows]))
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(ours, theirs, strict=True))
 
 
 def test_relations_only():

@@ -60,7 +60,8 @@ def beam_search(
         rows = of_walks[chosen]
         edges = torch.stack([choices.relations[chosen], choices.tails[chosen]], dim=1)
         trails, scores = torch.cat([trails[rows], edges], dim=1), totals[chosen]
-        walks = walker.take(walks, choices, chosen, rows)
+        parents, rows = torch.unique(rows, return_inverse=True)  # the others are not continued
+        walks = walker.take(walks.some(parents), choices, chosen, rows)
     return _gathered(
         walks.questions[of_walks],
         of_walks,

@@ -45,15 +45,17 @@ def choices_of_walk(graph: Graph) -> float:
 def operations_of_question(settings: Settings, choices: float) -> float:
     """Floating-point operations of the LSTM, the two layers and the scores for one question, forward and backward.
 
-    The first state is shared by all rollouts, and the LSTM does not go on after the last hop.
+    The first state is shared by all rollouts, and so is what the LSTM makes of it when it goes on; after the last
+    hop it does not.
     """
     walker, hops = settings.walker, settings.walk.hops
     width = walker.dimension * (2 if walker.uses_entities else 1)
-    first_layer = 4 * walker.history_dimension * (width + walker.history_dimension)
-    encoder = first_layer + (walker.history_layers - 1) * 8 * walker.history_dimension**2
+    recurrent = walker.history_layers * 4 * walker.history_dimension**2
+    inputs = 4 * walker.history_dimension * (width + (walker.history_layers - 1) * walker.history_dimension)
     layers = (width + walker.history_dimension) * width + width * width
     states = 1 + walker.rollouts * (hops - 1)
-    return 3 * 2 * states * (encoder + layers + choices * width)
+    continued = 1 + 1 + walker.rollouts * max(hops - 2, 0) if hops > 1 else 1
+    return 3 * 2 * (states * (inputs + layers + choices * width) + continued * recurrent)
 
 
 def bytes_of_question(graph: Graph, settings: Settings, *, has_scorer: bool) -> int:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from hopwalk.config import WalkerSettings
 from hopwalk.walker import ragged
+from hopwalk.walker.policy import look_up
 from hopwalk.walker.rollout import Rollouts
 from hopwalk.walker.steps import Questions
 
@@ -64,7 +65,7 @@ def policy_loss(
     if settings.estimator == "sampled":
         rewards = edge_rewards(rollouts, questions, probabilities, rollouts.ends)
         gains = rewards - baseline.of(rewards, settings.rollouts)
-        log_probs = rollouts.log_probs + rollouts.last.log_probs[rollouts.ends]
+        log_probs = rollouts.log_probs + look_up(rollouts.last.log_probs[:, None], rollouts.ends).squeeze(1)
         return -(gains * log_probs).sum() / num_walks, rewards
     of_edges = edge_rewards(rollouts, questions, probabilities)
     offsets, rewards = rollouts.last.offsets, of_edges[rollouts.ends]

@@ -28,10 +28,35 @@ class Memory:
         """The encoding h_t of the paths [S, H]."""
         return self.layers[-1][0]
 
-    def rows(self, rows: Tensor) -> Memory:
-        """The memory of some of the paths, or of several copies of them."""
-        # An embedding look-up adds up gradients in order: the same sum every time, whatever the number of threads.
-        return Memory(tuple((functional.embedding(rows, h), functional.embedding(rows, c)) for h, c in self.layers))
+    def some(self, rows: Tensor) -> Memory:
+        """The memory of some of the paths."""
+        return Memory(tuple((output[rows], cell[rows]) for output, cell in self.layers))
+
+
+def look_up(table: Tensor, rows: Tensor, *, is_sparse: bool = False) -> Tensor:
+    """Rows of a table. Its gradient adds up in order: the same sum every time, whatever the number of threads."""
+    return functional.embedding(rows, table, sparse=is_sparse)
+
+
+class LSTMLayer(nn.Module):
+    """One layer of the LSTM. Walks that continue the same path share the product with its output."""
+
+    def __init__(self, input_size: int, size: int) -> None:
+        super().__init__()
+        self.input = nn.Linear(input_size, 4 * size)
+        self.recurrent = nn.Linear(size, 4 * size, bias=False)
+
+    def forward(self, signal: Tensor, output: Tensor, cell: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Output and cell of S walks [S, H] after reading `signal` [S, I], given those of the paths that they continue.
+
+        `rows` says which path each walk continues; None: each its own.
+        """
+        before = self.recurrent(output)
+        if rows is not None:
+            before, cell = look_up(before, rows), look_up(cell, rows)
+        entering, forgetting, new, leaving = (self.input(signal) + before).chunk(4, dim=1)
+        cell = forgetting.sigmoid() * cell + entering.sigmoid() * new.tanh()
+        return leaving.sigmoid() * cell.tanh(), cell
 
 
 class Policy(nn.Module):
@@ -51,7 +76,7 @@ class Policy(nn.Module):
         self.relations = nn.Parameter(torch.empty(self.relation_ids.num_all, width))
         num_parts = 2 if settings.uses_entities else 1
         sizes = [num_parts * width] + [history] * (settings.history_layers - 1)
-        self.encoder = nn.ModuleList(nn.LSTMCell(size, history) for size in sizes)
+        self.encoder = nn.ModuleList(LSTMLayer(size, history) for size in sizes)
         self.hidden = nn.Linear(num_parts * width + history, num_parts * width)  # W1
         self.output = nn.Linear(num_parts * width, num_parts * width)  # W2
         self.guidance = nn.Parameter(torch.tensor(settings.guidance)) if settings.guidance else None
@@ -72,14 +97,24 @@ class Policy(nn.Module):
         memory = Memory(((nothing, nothing),) * len(self.encoder))
         return self.advance(memory, torch.full_like(heads, self.relation_ids.start_id), heads, generator)
 
-    def advance(self, memory: Memory, relations: Tensor, entities: Tensor, generator: torch.Generator | None = None) -> Memory:
-        """`h_t = LSTM(h_{t-1}, [r; e])` after every walk took an edge of that relation to that entity."""
+    def advance(
+        self,
+        memory: Memory,
+        relations: Tensor,
+        entities: Tensor,
+        generator: torch.Generator | None = None,
+        rows: Tensor | None = None,
+    ) -> Memory:
+        """`h_t = LSTM(h_{t-1}, [r; e])` after every walk took an edge of that relation to that entity.
+
+        `rows` says which of the paths in memory each walk continues; None: each its own.
+        """
         signal = self._vectors(relations, entities, generator)
         layers = []
-        for number, cell in enumerate(self.encoder):
+        for number, layer in enumerate(self.encoder):
             if number:
                 signal = dropout(signal, self.settings.hidden_dropout, generator)
-            layers.append(cast("tuple[Tensor, Tensor]", cell(signal, memory.layers[number])))
+            layers.append(cast("tuple[Tensor, Tensor]", layer(signal, *memory.layers[number], rows)))
             signal = layers[-1][0]
         return Memory(tuple(layers))
 
@@ -110,11 +145,11 @@ class Policy(nn.Module):
         if not self.has_sparse_rows:
             return self.entities, entities
         distinct, rows = torch.unique(entities, return_inverse=True)
-        return functional.embedding(distinct, self.entities, sparse=True), rows
+        return look_up(self.entities, distinct, is_sparse=True), rows
 
     def _vectors(self, relations: Tensor, entities: Tensor, generator: torch.Generator | None) -> Tensor:
         """`[r; e]` with dropout [S, 2D], or `r` alone [S, D]."""
-        parts = [functional.embedding(relations, self.relations)]
+        parts = [look_up(self.relations, relations)]
         if self.settings.uses_entities:
-            parts.append(functional.embedding(entities, self.entities, sparse=self.has_sparse_rows))
+            parts.append(look_up(self.entities, entities, is_sparse=self.has_sparse_rows))
         return dropout(torch.cat(parts, dim=1), self.settings.embedding_dropout, generator)

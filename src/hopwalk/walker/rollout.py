@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from hopwalk.walker import ragged
+from hopwalk.walker.policy import look_up
 from hopwalk.walker.steps import Choices, Questions, Walker
 
 
@@ -49,7 +50,7 @@ def roll_out(
             taken, offsets = ragged.repeat_rows(choices.offsets, rollouts)
             rows = torch.repeat_interleave(torch.arange(len(questions)), rollouts)
         else:
-            taken, offsets, rows = None, choices.offsets, torch.arange(len(walks))
+            taken, offsets, rows = None, choices.offsets, None
         probs = choices.log_probs.detach().exp()
         weights = ragged.dropped_out(probs if taken is None else probs[taken], action_dropout, generator)
         drawn = ragged.draw(weights, offsets, generator)
@@ -57,11 +58,14 @@ def roll_out(
         trail += [choices.relations[chosen], choices.tails[chosen]]
         if is_last:
             break
-        log_prob = choices.log_probs[chosen]
+        log_prob = look_up(choices.log_probs[:, None], chosen).squeeze(1)
         log_probs = log_prob if log_probs is None else log_probs + log_prob
         walks = walker.take(walks, choices, chosen, rows, generator)
-    if hops == 1:  # the last choices are the first, shared by all rollouts
-        choices = Choices(offsets, choices.relations[taken], choices.tails[taken], choices.log_probs[taken])
+    if taken is not None:  # with one hop, the last choices are the first, shared by all rollouts
+        choices = Choices(
+            offsets, choices.relations[taken], choices.tails[taken], look_up(choices.log_probs[:, None], taken)[:, 0]
+        )
     weights = weights / ragged.spread(ragged.row_sums(weights, offsets), offsets)
-    before = log_probs if log_probs is not None else choices.log_probs.new_zeros(len(rows))
-    return Rollouts(rows if hops == 1 else walks.questions, before, choices, weights, drawn, entropies, torch.stack(trail, dim=1))
+    before = log_probs if log_probs is not None else choices.log_probs.new_zeros(len(drawn))
+    asked = walks.questions if rows is None else walks.questions[rows]  # with one hop, the rollouts of a question are one walk
+    return Rollouts(asked, before, choices, weights, drawn, entropies, torch.stack(trail, dim=1))

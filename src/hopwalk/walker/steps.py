@@ -48,6 +48,10 @@ class Walks:
     def __len__(self) -> int:
         return len(self.entities)
 
+    def some(self, rows: Tensor) -> Walks:
+        """Some of the walks."""
+        return Walks(self.questions[rows], self.entities[rows], self.memory.some(rows))
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -99,12 +103,15 @@ class Walker:
         return Choices(offsets, relations, tails, ragged.log_softmax(logits, offsets))
 
     def take(
-        self, walks: Walks, choices: Choices, chosen: Tensor, rows: Tensor, generator: torch.Generator | None = None
+        self, walks: Walks, choices: Choices, chosen: Tensor, rows: Tensor | None, generator: torch.Generator | None = None
     ) -> Walks:
-        """The walks after taking the chosen edges, positions among the N; `rows` are the walks they continue."""
+        """The walks after taking the chosen edges, positions among the N.
+
+        `rows` are the walks they continue, several of them the same one maybe; None: each walk goes on with one edge.
+        """
         entities = choices.tails[chosen]
-        memory = self.policy.advance(walks.memory.rows(rows), choices.relations[chosen], entities, generator)
-        return Walks(walks.questions[rows], entities, memory)
+        memory = self.policy.advance(walks.memory, choices.relations[chosen], entities, generator, rows)
+        return Walks(walks.questions if rows is None else walks.questions[rows], entities, memory)
 
     def _legal_edges(self, walks: Walks, questions: Questions, blocks_known: bool) -> tuple[Tensor, Tensor]:
         """Offsets [S+1] and positions in the graph [N] of the edges that may be taken.

@@ -63,7 +63,7 @@ class WalkerLearner(Learner):
         sums: dict[str, float] = {}
         order = torch.randperm(len(self._train), generator=generator)
         for number, rows in enumerate(order.tensor_split(num_batches), start=1):
-            values = self._learn_batch(rows, epoch, generator)
+            values = self.learn_batch(rows, epoch, generator)
             for name, value in values.items():
                 sums[name] = sums.get(name, 0.0) + value / num_batches
             on_batch(number, num_batches, values)
@@ -72,7 +72,7 @@ class WalkerLearner(Learner):
             sums["guidance"] = float(self._walker.policy.guidance.detach())
         return sums
 
-    def _learn_batch(self, rows: Tensor, epoch: int, generator: torch.Generator) -> dict[str, float]:
+    def learn_batch(self, rows: Tensor, epoch: int, generator: torch.Generator) -> dict[str, float]:
         """One step of the optimizer; a batch that is too large for the memory given is done in parts."""
         values: dict[str, float] = {}
         for part in rows.tensor_split(-(-len(rows) // self._at_once)):

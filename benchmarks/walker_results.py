@@ -1,0 +1,180 @@
+"""Train walkers by their recipes, rank dev and test, and keep what came out in `results/walkers/`, one file per run.
+
+    python -m benchmarks.walker_results umls:complex:modern:0,1,2 kinship:complex:paper --set walker.action_dropout=0
+
+Each argument is DATA:SCORER:RECIPE[:SEEDS]; SCORER is "none", the name of a model, whose run with the same seed (or else seed 0) is
+taken from `runs/results/`, or a run folder there. Runs go to `runs/results/`; one that was interrupted goes on where it stopped, one
+that is finished is not trained again. With no arguments, the tables in README and docs are filled in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.machine import PROJECT, describe_source
+from benchmarks.scorer_results import PAGES, RUNS, Printer
+from hopwalk import api
+from hopwalk.config import Settings, load_settings
+from hopwalk.published import TABLE_2
+from hopwalk.run import Run, write_text
+
+RESULTS = PROJECT / "results" / "walkers"
+HISTORY = (
+    "epoch",
+    "seconds",
+    "loss",
+    "reward",
+    "entropy",
+    "hits",
+    "false_negative_hits",
+    "unique_paths",
+    "guidance",
+    "valid_mrr",
+    "valid_unreached",
+)
+RANKINGS = ("paths", "scorer", "blend")
+
+
+def make_result(data: str, scorer: str, recipe: str, seed: int, overrides: list[str], name: str, note: str) -> Path:
+    """Train or go on with a run, evaluate it, and write its result; the file."""
+    said = [f"walker.recipe={recipe}", f"walker.seed={seed}", *overrides]
+    if scorer == "none":
+        said += ["walker.reward_shaping=false", "walker.guidance=0.0"]
+    settings = load_settings(data, overrides=said)
+    folder, begun = RUNS / f"walker-{name}", RUNS / f"walker-{name}.source.json"  # of when the run began
+    if not begun.exists():
+        write_text(begun, json.dumps(describe_source()))
+    reward = _scorer_run(data, scorer, seed)
+    run = api.train(
+        api.load_dataset(data),
+        settings,
+        out=folder,
+        scorer=reward,
+        resume=True,
+        make_watchers=lambda *_: [Printer(f"walker-{name}")],
+    )
+    changes = " ".join(f"--set {override}" for override in said[2:])
+    about = run.about
+    result = {
+        "name": name,
+        "command": f"hopwalk train {data} --walker {recipe} --seed {seed} {_reward_option(reward)} {changes}".replace(
+            "  ", " "
+        ).strip(),
+        "note": note,
+        "source": json.loads(begun.read_text(encoding="utf-8")),
+        "data": about["dataset"],
+        "settings": {group: getattr(run.settings, group).model_dump() for group in ("graph", "walk", "walker")},
+        "scorer": _about_scorer(folder),
+        "status": about["status"],
+        "threads": about["threads"],
+        "training_seconds": about["seconds"],
+        "evaluation_seconds": round(sum(record["evaluation_seconds"] for record in run.history), 1),
+        "peak_memory_bytes": about["peak_memory_bytes"],
+        "epochs": about["epochs"],
+        "best_epoch": about["best_epoch"],
+        "blend_weight": about.get("blend_weight"),
+        "valid_mrr_by": about.get("valid_mrr_by"),
+        "history": [{key: record[key] for key in HISTORY if key in record} for record in run.history],
+    }
+    for split in ("valid", "test"):
+        found = api.evaluate_walker(folder, split)
+        result[split] = {by: _short(evaluation.to_dict()) for by, evaluation in found.items()}
+    write_text(RESULTS / f"{name}.json", json.dumps(result, indent=1) + "\n")
+    return RESULTS / f"{name}.json"
+
+
+def _scorer_run(data: str, scorer: str, seed: int) -> Path | None:
+    names = [scorer, f"{data}-{scorer}-modern-{seed}", f"{data}-{scorer}-modern-0"]
+    return None if scorer == "none" else next(RUNS / name for name in names if (RUNS / name / "run.json").exists())
+
+
+def _reward_option(reward: Path | None) -> str:
+    if reward is None:
+        return ""
+    settings: Settings = Run.open(reward).settings
+    return f"--reward {settings.scorer.model}" if Run.open(reward).about["kind"] == "scorer" else "--reward ENSEMBLE"
+
+
+def _about_scorer(folder: Path) -> dict[str, Any] | None:
+    if not (folder / "scorer" / "run.json").exists():
+        return None
+    run = Run.open(folder / "scorer")
+    wanted = ("kind", "members", "valid_mrr", "seconds", "best_epoch")
+    return {"settings": run.settings.scorer.model_dump()} | {key: run.about[key] for key in wanted if key in run.about}
+
+
+def _short(evaluation: dict[str, Any]) -> dict[str, Any]:
+    return {key: evaluation[key] for key in ("filter", "ties", "tails", "strata")}
+
+
+def results() -> list[dict[str, Any]]:
+    """All results there are."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+
+
+def walkers_table() -> str:
+    """Test MRR of tails of walkers on every set, by paths alone, by the scorer alone and by the blend."""
+    lines = [
+        "| data, walker | scorer | seeds | paths | paper's best walker | scorer alone | blend | unreached | epochs | seconds |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for result in results():
+        groups.setdefault((result["data"]["name"], result["name"].rpartition("-")[0]), []).append(result)
+    order = list(TABLE_2)
+    for (data, name), group in sorted(groups.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
+        scorer = group[0]["scorer"]
+        best = max(numbers[2] for model, numbers in TABLE_2[data].items() if model.startswith("walker"))
+        cells = [
+            f"{data}, {name.removeprefix(f'{data}-')}",
+            "-" if scorer is None else "ensemble" if scorer["kind"] == "ensemble" else scorer["settings"]["model"],
+            f"{len(group)}",
+            _spread([100 * result["test"]["paths"]["tails"]["mrr"] for result in group]),
+            f"{best}",
+            *(_spread([100 * r["test"][by]["tails"]["mrr"] for r in group]) if scorer else "-" for by in ("scorer", "blend")),
+            f"{100 * np.mean([result['test']['paths']['tails']['unreached'] for result in group]):.1f} %",
+            f"{np.mean([result['epochs'] for result in group]):.0f}",
+            f"{np.mean([result['training_seconds'] for result in group]):,.0f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _spread(values: list[float]) -> str:
+    return f"{np.mean(values):.1f}" + (f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else "")
+
+
+def with_tables(page: str) -> str:
+    """The text of a page with its table of walkers as it is now, between `<!-- walkers -->` and `<!-- end -->`."""
+    return re.sub(r"<!-- walkers -->.*?<!-- end -->", f"<!-- walkers -->\n{walkers_table()}\n<!-- end -->", page, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Make the results that the command line names, or fill in the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wanted", nargs="*", metavar="DATA:SCORER:RECIPE[:SEEDS]", help="none: fill in the tables of the docs")
+    parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="NAME=VALUE")
+    parser.add_argument("--name", default="", help="ending of the result's name, for runs with other settings than the recipe's")
+    parser.add_argument("--note", default="", help="what a reader should know of the circumstances")
+    given = parser.parse_args()
+    if not given.wanted:
+        for page in PAGES:
+            text = page.read_text(encoding="utf-8")
+            if (filled := with_tables(text)) != text:
+                write_text(page, filled)
+                print(f"{page.name}: tables filled in")
+    for wanted in given.wanted:
+        data, scorer, recipe, *seeds = wanted.split(":")
+        for seed in (seeds[0] if seeds else "0").split(","):
+            parts = [data, recipe, scorer, *([given.name] if given.name else []), seed]
+            print(make_result(data, scorer, recipe, int(seed), given.overrides, "-".join(parts), given.note))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""Training and decoding of walkers, ours beside the plain reference of `plain_walker.py`, with the paper's settings.
+
+    python -m benchmarks.walkers [--data umls …] [--growth]
+
+Each side runs in a process of its own, one after the other in turns, so that what disturbs the machine meets both and peak memory
+is the side's own. Both are rewarded by the same untrained ComplEx of 200 dimensions, which costs what a trained one does. GFLOP/s
+are those of the LSTM, the two layers of the policy and the scores of edges, forward and backward, as a share of torch's product
+of square matrices with the same number of threads, measured in the same process.
+
+With `--growth`, training on power-law graphs of 10⁴ to 5·10⁶ entities: a minibatch should take about as long on all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+from typing import Any, cast
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.ingest import in_fresh_process, peak_memory_bytes
+from benchmarks.machine import PROJECT, describe_machine
+from benchmarks.plain_walker import BENCHMARK_BUCKET_INTERVAL, PlainSettings, PlainWalker
+from benchmarks.powerlaw import power_law_ranks
+from hopwalk.api import load_dataset
+from hopwalk.config import ScorerSettings, Settings, load_settings
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.data.triples import TriplePacking, Triples, sorted_unique
+from hopwalk.data.vocabulary import Vocabulary
+from hopwalk.graph import build_graph
+from hopwalk.scorers.models import build_scorer
+from hopwalk.walker.decoding import Decoder
+from hopwalk.walker.forecast import choices_of_walk, operations_of_question, product_rate
+from hopwalk.walker.opinions import Opinions
+from hopwalk.walker.runs import build_walker
+from hopwalk.walker.training import WalkerLearner
+
+DATA = ("umls", "kinship", "fb15k-237", "wn18rr", "nell-995")
+ENTITIES = (10_000, 100_000, 1_000_000, 5_000_000)
+RESULTS = PROJECT / "results" / "walkers-speed.json"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One side on one data set: minibatches and decoded questions a second, memory, and our floating-point work."""
+
+    minibatches_per_second: float
+    questions_per_second: float
+    peak_memory_bytes: int
+    gflops: float = 0.0
+    product_gflops: float = 0.0
+
+    @property
+    def share_of_product(self) -> float:
+        """The share of the machine's matrix-product rate that training reaches."""
+        return self.gflops / self.product_gflops if self.product_gflops else 0.0
+
+
+def paper_settings(data: str) -> Settings:
+    """The paper's, for the data set."""
+    return load_settings(data, overrides=["walker.recipe=paper"])
+
+
+def _scorer(dataset: Dataset) -> Any:
+    return build_scorer(len(dataset.entities), len(dataset.relations), ScorerSettings(model="complex", dimension=200)).eval()
+
+
+def _batches(dataset: Dataset, settings: Settings, number: int) -> list[np.ndarray[Any, Any]]:
+    random = np.random.default_rng(0)
+    return [random.choice(len(dataset.train), min(settings.walker.batch_size, len(dataset.train)), False) for _ in range(number)]
+
+
+def measure_ours(data: str, threads: int, minibatches: int, num_questions: int) -> Measured:
+    """Our engine: some minibatches after a first one, then the test questions, each distinct one once."""
+    torch.set_num_threads(threads)
+    dataset, settings = load_dataset(data), paper_settings(data)
+    walker, opinions = build_walker(dataset, settings), Opinions(_scorer(dataset))
+    learner = WalkerLearner(walker, dataset, settings, opinions)
+    generator = torch.Generator().manual_seed(0)
+    seconds = []
+    rate = product_rate(0.5)
+    for rows in _batches(dataset, settings, minibatches + 1):
+        start = time.perf_counter()
+        learner.learn_batch(torch.from_numpy(rows), 1, generator)
+        seconds.append(time.perf_counter() - start)
+    rate = max(rate, product_rate(0.5))
+    operations = operations_of_question(settings, choices_of_walk(walker.graph)) * settings.walker.batch_size
+    asked = dataset.test[:num_questions]
+    pairs = np.unique(np.stack([asked.heads, asked.relations], axis=1), axis=0)
+    decoder, start = Decoder(walker, settings.walk, opinions), time.perf_counter()
+    at_once = max(2**26 // len(dataset.entities), 1)
+    for first in range(0, len(pairs), at_once):
+        part = pairs[first : first + at_once]
+        decoder.path_scores(part[:, 0], part[:, 1])
+    decoding = time.perf_counter() - start
+    speed = 1 / median(seconds[1:])
+    return Measured(speed, len(asked) / decoding, peak_memory_bytes(), operations * speed / 1e9, rate / 1e9)
+
+
+def measure_plain(data: str, threads: int, minibatches: int, num_questions: int) -> Measured:
+    """The plain reference: the same minibatches, and one decode for each test triple."""
+    torch.set_num_threads(threads)
+    dataset, settings = load_dataset(data), paper_settings(data)
+    own, scorer = settings.walker, _scorer(dataset)
+    size = len(dataset.entities), len(dataset.relations)
+    plain = PlainSettings(
+        hops=settings.walk.hops,
+        rollouts=own.rollouts,
+        embedding_dropout=own.embedding_dropout,
+        feed_forward_dropout=own.hidden_dropout,
+        action_dropout=own.action_dropout,
+        entropy_weight=own.entropy,
+        max_gradient_norm=own.gradient_clip or None,
+        bucket_interval=BENCHMARK_BUCKET_INTERVAL,
+    )
+    graph, known = build_graph(dataset.facts, *size, settings.graph), KnownAnswers([dataset.facts], *size)
+    with torch.no_grad():
+        walker = PlainWalker(graph, known, replace(plain), lambda *ids: scorer.probability_of_triples(*ids).detach())
+    seconds = []
+    for rows in _batches(dataset, settings, minibatches + 1):
+        facts, start = dataset.train[rows], time.perf_counter()
+        walker.train_minibatch(facts.heads, facts.relations, facts.tails)
+        seconds.append(time.perf_counter() - start)
+    asked, start = dataset.test[:num_questions], time.perf_counter()
+    walker.decode(asked.heads, asked.relations, asked.tails, settings.walk.beam)
+    decoding = time.perf_counter() - start
+    return Measured(1 / median(seconds[1:]), len(asked) / decoding, peak_memory_bytes())
+
+
+def measure_growth(num_entities: int, threads: int, minibatches: int) -> dict[str, float]:
+    """Seconds of a minibatch on a power-law graph, 2 facts an entity; 32 dimensions, so that 5·10⁶ entities fit the machine."""
+    torch.set_num_threads(threads)
+    random = np.random.default_rng(0)
+    num_facts = 2 * num_entities
+    shuffled = random.permutation(num_entities)
+    ranks = [power_law_ranks(random, num_facts, num_entities, exponent) for exponent in (0.5, 1.0)]
+    packing = TriplePacking(num_entities, 100)
+    relations = random.integers(0, 100, num_facts)
+    columns = shuffled[ranks[0]].astype(np.int32), relations.astype(np.int32), shuffled[ranks[1]].astype(np.int32)
+    facts = packing.unpack(sorted_unique(packing.pack(*columns)))
+    entities, names, empty = cast("Vocabulary", _Count(num_entities)), cast("Vocabulary", _Count(100)), Triples.of([])
+    dataset = Dataset("power law", entities, names, facts, facts, empty, empty, empty, ())
+    settings = load_settings(
+        overrides=["walker.dimension=32", "walker.reward_shaping=false", "walker.guidance=0", "graph.fan_out=200"]
+    )
+    walker = build_walker(dataset, settings)
+    learner = WalkerLearner(walker, dataset, settings, None)
+    generator, seconds = torch.Generator().manual_seed(0), []
+    for rows in _batches(dataset, settings, minibatches + 2):
+        start = time.perf_counter()
+        learner.learn_batch(torch.from_numpy(rows), 1, generator)
+        seconds.append(time.perf_counter() - start)
+    return {
+        "entities": num_entities,
+        "facts": len(facts),
+        "seconds_per_minibatch": median(seconds[2:]),
+        "choices_per_walk": choices_of_walk(walker.graph),
+        "peak_memory_bytes": peak_memory_bytes(),
+    }
+
+
+class _Count:
+    """A vocabulary of which only the size matters."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+
+def main() -> None:
+    """Measure, print a table, and write `results/walkers-speed.json`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="*", default=DATA, choices=DATA)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--minibatches", type=int, default=5)
+    parser.add_argument("--questions", type=int, default=640, help="test triples to decode with our engine")
+    parser.add_argument("--plain-questions", type=int, default=64, help="and with the plain reference")
+    parser.add_argument("--growth", action="store_true")
+    given = parser.parse_args()
+    console = Console()
+    found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    if given.growth:
+        rows = [in_fresh_process(measure_growth, size, given.threads, given.minibatches) for size in ENTITIES]
+        found["growth"] = {"machine": asdict(describe_machine()), "threads": given.threads, "rows": rows}
+        for row in rows:
+            console.print(row)
+    else:
+        for data in given.data:
+            ours = in_fresh_process(measure_ours, data, given.threads, given.minibatches, given.questions)
+            plain = in_fresh_process(measure_plain, data, given.threads, 2, given.plain_questions)
+            found.setdefault("sets", {})[data] = {
+                "machine": asdict(describe_machine()),
+                "threads": given.threads,
+                "ours": asdict(ours) | {"share_of_product": ours.share_of_product},
+                "plain": asdict(plain),
+                "training_ratio": ours.minibatches_per_second / plain.minibatches_per_second,
+                "decoding_ratio": ours.questions_per_second / plain.questions_per_second,
+            }
+            console.print(_table(found["sets"]))
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _table(sets: dict[str, Any]) -> Table:
+    table = Table(
+        "data", "minibatches/s", "plain", "ratio", "questions/s", "plain", "ratio", "peak MB", "plain", "GFLOP/s", "of product"
+    )
+    for data, row in sets.items():
+        ours, plain = row["ours"], row["plain"]
+        table.add_row(
+            data,
+            f"{ours['minibatches_per_second']:.2f}",
+            f"{plain['minibatches_per_second']:.3f}",
+            f"{row['training_ratio']:.1f}",
+            f"{ours['questions_per_second']:.1f}",
+            f"{plain['questions_per_second']:.2f}",
+            f"{row['decoding_ratio']:.1f}",
+            f"{ours['peak_memory_bytes'] / 2**20:,.0f}",
+            f"{plain['peak_memory_bytes'] / 2**20:,.0f}",
+            f"{ours['gflops']:.0f}",
+            f"{ours['share_of_product']:.0%}",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()
