@@ -11,11 +11,11 @@ MIRROR := $(wildcard ../shared/datasets)
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.installed  ## Look at the bundled UMLS graph, train a scorer on it, and rank the test answers
+demo: $(VENV)/.installed  ## Look at the bundled UMLS graph, train scorer and walker on it, rank the test answers, answer a question
 	$(BIN)/hopwalk data show umls
-	$(BIN)/hopwalk data check umls
-	$(BIN)/hopwalk train umls --scorer complex --resume
-	$(BIN)/hopwalk evaluate runs/umls-complex
+	$(BIN)/hopwalk train umls --resume
+	$(BIN)/hopwalk evaluate runs/umls
+	$(BIN)/hopwalk ask runs/umls steroid interacts_with
 
 test: $(VENV)/.installed-dev  ## Run the tests
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m pytest

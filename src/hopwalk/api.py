@@ -20,6 +20,7 @@ from hopwalk.graph import Graph, build_graph
 from hopwalk.run import Run
 
 if TYPE_CHECKING:
+    from hopwalk.answers import Answer
     from hopwalk.evaluation import Evaluation
     from hopwalk.ranking import Directions
     from hopwalk.scorers.base import Scorer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from hopwalk.walker.runs import MakeWatchers, TrainedWalker
 
 __all__ = [
+    "ask",
     "check",
     "combine_scorers",
     "evaluate",
@@ -205,6 +207,15 @@ def load_walker(run: str | Path) -> TrainedWalker:
     from hopwalk.walker.runs import load_walker as load
 
     return load(run)
+
+
+def ask(run: str | Path | TrainedWalker, head: str, relation: str, *, k: int = 10, num_paths: int = 3) -> list[Answer]:
+    """The best answers of `(head, relation, ?)` by a walker, each with its best paths; `relation⁻¹` asks the other way round."""
+    from hopwalk.asking import ask as answer
+    from hopwalk.walker.runs import TrainedWalker
+
+    trained = run if isinstance(run, TrainedWalker) else load_walker(run)
+    return answer(trained, head, relation, k=k, num_paths=num_paths)
 
 
 def combine_scorers(runs: Sequence[str | Path], *, out: str | Path) -> Run:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hopwalk.cli import data, train
+from hopwalk.cli import answers, data, train
 from hopwalk.cli.console import print_error, print_text
 from hopwalk.cli.options import Overrides
 from hopwalk.errors import HopwalkError
@@ -25,6 +25,7 @@ app.add_typer(data.app, name="data")
 app.command()(train.train)
 app.command()(train.evaluate)
 app.command()(train.ensemble)
+app.command()(answers.ask)
 
 
 def _show_version(is_asked: bool) -> None:
@@ -49,7 +50,9 @@ def hopwalk(
 
     - `hopwalk data check facts.csv` — what is in your own file, and what is wrong with it
 
-    - `hopwalk data split facts.csv --out mygraph` — divide it into train, valid and test
+    - `hopwalk train facts.csv` — train a scorer, and a walker that it rewards
+
+    - `hopwalk ask runs/facts HEAD RELATION` — answers, each with the path that leads to it
     """
 
 
