@@ -744,10 +744,12 @@ def test_train_and_evaluate(school: Path, capsys: pytest.CaptureFixture[str]):
 
 @pytest.mark.parametrize("name", ["epochs", "best_epoch", "valid_mrr"])
 def test_going_on_with_a_run_that_does_not_say_how_far_it_is(school: Path, capsys: pytest.CaptureFixture[str], name: str):
-    command(capsys, "train", "school", *TINY, "--out", "run")
+    command(capsys, "train", "school", "--scorer", "complex", *TINY, "--out", "run")
     run = Run.open("run")
     run.write_about({key: value for key, value in run.about.items() if key != name})
-    command(capsys, "train", "school", *TINY, "--out", "run", "--resume", code=None)  # an error or not, but no traceback
+    command(
+        capsys, "train", "school", "--scorer", "complex", *TINY, "--out", "run", "--resume", code=None
+    )  # an error or not, but no traceback
 
 
 def test_ctrl_c_at_the_command_line(school: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
@@ -755,7 +757,7 @@ def test_ctrl_c_at_the_command_line(school: Path, capsys: pytest.CaptureFixture[
         raise KeyboardInterrupt
 
     monkeypatch.setattr(train.TrainingBar, "on_batch", stop)
-    printed = command(capsys, "train", "school", *TINY, "--out", "run").out
+    printed = command(capsys, "train", "school", "--scorer", "complex", *TINY, "--out", "run").out
     assert "run: interrupted after 0 epochs" in printed
     assert "Go on with the same command and --resume." in printed
     assert "no dev questions" not in printed
@@ -764,7 +766,7 @@ def test_ctrl_c_at_the_command_line(school: Path, capsys: pytest.CaptureFixture[
 
 def test_without_dev_and_test_questions(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     Path("facts.csv").write_text("a,r,b\nb,r,c\nc,q,a\n")
-    printed = command(capsys, "train", "facts.csv", *TINY, "--out", "run").out
+    printed = command(capsys, "train", "facts.csv", "--scorer", "complex", *TINY, "--out", "run").out
     assert "run: finished after 2 epochs\n" in printed
     for split in ("test", "valid"):
         told = command(capsys, "evaluate", "run", "--split", split, code=1).err
@@ -778,7 +780,8 @@ def test_without_dev_and_test_questions(in_folder: Path, capsys: pytest.CaptureF
         (["train", "school", "--scorer", "complx"], "Did you mean 'complex'"),
         (["train", "school", "--scorer", "conve", *TINY], "scorer.dimension = 8 does not make a picture of 10 rows"),
         (["train", "school", "--recipe", "old"], "scorer.recipe = 'old' does not fit"),
-        (["train", "school", "--epochs", "0"], "scorer.epochs = 0 does not fit"),
+        (["train", "school", "--scorer", "complex", "--epochs", "0"], "scorer.epochs = 0 does not fit"),
+        (["train", "school", "--epochs", "0"], "walker.epochs = 0 does not fit"),
         (["train", "school", "--set", "scorer.dimensions=8"], "Did you mean 'scorer.dimension'"),
         (["train", "school", "--out", "school"], "school: this is no empty folder"),
         (["train", "school", "--scorer", "conve", "--set", "scorer.relation_weight=1"], "no meaning for ConvE"),
@@ -798,7 +801,7 @@ def test_mistakes_get_one_clear_message(school: Path, capsys: pytest.CaptureFixt
 
 
 def test_divergence_at_the_command_line(school: Path, capsys: pytest.CaptureFixture[str]):
-    told = command(capsys, "train", "school", *TINY, "--set", "scorer.learning_rate=1e30", code=1)
+    told = command(capsys, "train", "school", "--scorer", "complex", *TINY, "--set", "scorer.learning_rate=1e30", code=1)
     assert "error: " in told.err  # after the progress bar
     assert "diverged" in told.err
 
@@ -812,6 +815,6 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]):
 
 def test_tensorboard_that_is_not_installed(school: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
-    told = command(capsys, "train", "school", *TINY, "--out", "run", "--tensorboard", code=1).err
+    told = command(capsys, "train", "school", "--scorer", "complex", *TINY, "--out", "run", "--tensorboard", code=1).err
     assert "--tensorboard needs the package tensorboard, which is not installed" in told
     assert not Path("run").exists()

@@ -160,6 +160,15 @@ class Run:
         return ArrayFile(self.weights_path, kind="weights")
 
 
+def refuse_used_folder(path: Path) -> None:
+    """An error if a new run cannot go there."""
+    if (path / "run.json").exists():
+        remedy = "Go on with it with --resume (resume=True), or choose another folder."
+        raise RunError("there is a run in this folder already", path=path, remedy=remedy)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise RunError("this is no empty folder", path=path, remedy="Choose another one for the run.")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with atomic_path(path) as temporary:

@@ -52,6 +52,7 @@ def train(
     """
     from hopwalk import api
     from hopwalk.config import fold_name
+    from hopwalk.run import refuse_used_folder
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
@@ -64,6 +65,8 @@ def train(
     else:
         folder = out or Path("runs") / dataset.name
         was_finished = resume and _is_finished(folder)
+        if not (resume and (folder / "run.json").exists()):
+            refuse_used_folder(folder)
         if not was_finished:
             print_text(_forecast(dataset, chosen), to_stderr=True)
         scorer_run = reward if reward is not None and options.is_run_folder(reward) else None

@@ -11,7 +11,7 @@ from typing import Any
 from hopwalk.config import Settings, fold_name
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
-from hopwalk.run import Run
+from hopwalk.run import Run, refuse_used_folder
 from hopwalk.scorers.base import Calibration, Scorer
 from hopwalk.scorers.calibration import calibrate, measure_reliability
 from hopwalk.scorers.card import write_card
@@ -58,15 +58,6 @@ def _with_valid_learnt(dataset: Dataset) -> Dataset:
 def _begun(path: Path, dataset: Dataset, settings: Settings) -> Run:
     refuse_used_folder(path)
     return Run.create(path, dataset, settings, {"kind": SCORER, "status": "training"})
-
-
-def refuse_used_folder(path: Path) -> None:
-    """An error if a new run cannot go there."""
-    if (path / "run.json").exists():
-        remedy = "Go on with it with --resume (resume=True), or choose another folder."
-        raise RunError("there is a run in this folder already", path=path, remedy=remedy)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise RunError("this is no empty folder", path=path, remedy="Choose another one for the run.")
 
 
 def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:

@@ -15,7 +15,7 @@ from hopwalk.errors import RunError
 from hopwalk.evaluation import Evaluation, evaluate_split_by
 from hopwalk.graph import build_graph
 from hopwalk.ranking import Directions, answers_to_leave_out, metrics, questions_of, rank_answers_by
-from hopwalk.run import Run
+from hopwalk.run import Run, refuse_used_folder
 from hopwalk.scorers import runs as scorer_runs
 from hopwalk.tensorboard import TensorBoard
 from hopwalk.training import Watcher, best_arrays, load_arrays, train
@@ -88,7 +88,7 @@ def train_into(
 
 
 def _begun(path: Path, dataset: Dataset, settings: Settings) -> Run:
-    scorer_runs.refuse_used_folder(path)
+    refuse_used_folder(path)
     return Run.create(path, dataset, settings, {"kind": WALKER, "status": "training"})
 
 
