@@ -818,3 +818,15 @@ def test_tensorboard_that_is_not_installed(school: Path, capsys: pytest.CaptureF
     told = command(capsys, "train", "school", "--scorer", "complex", *TINY, "--out", "run", "--tensorboard", code=1).err
     assert "--tensorboard needs the package tensorboard, which is not installed" in told
     assert not Path("run").exists()
+
+
+def test_a_seed_decides_everything_with_two_threads_too(tmp_path: Path):
+    """With so many dimensions PyTorch divides the work: gradients must not add up in whatever order threads come."""
+    settings = settings_of(model="complex", dimension=800, batch_size=128, epochs=10, relation_weight=0.5, learn_valid=True)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        first, second = (hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / name) for name in ("first", "second"))
+    finally:
+        torch.set_num_threads(threads)
+    assert first.weights_path.read_bytes() == second.weights_path.read_bytes()
