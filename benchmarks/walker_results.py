@@ -3,8 +3,8 @@
     python -m benchmarks.walker_results umls:complex:modern:0,1,2 kinship:complex:paper --set walker.action_dropout=0
 
 Each argument is DATA:SCORER:RECIPE[:SEEDS]; SCORER is "none", the name of a model, whose run with the same seed (or else seed 0)
-is taken from `runs/results/`, or a run folder there. Runs go to `runs/results/`; one that was interrupted goes on where it stopped,
-one that is finished is not trained again. With no arguments, the tables in README and docs are filled in.
+is taken from `runs/results/`, or a run folder there. Runs go to `runs/results/`; one that was interrupted goes on where it
+stopped, one that is finished is not trained again. With no arguments, the tables in README and docs are filled in.
 """
 
 from __future__ import annotations

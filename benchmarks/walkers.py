@@ -94,7 +94,7 @@ def measure_ours(data: str, threads: int, minibatches: int, num_questions: int) 
     operations = operations_of_question(settings, choices_of_walk(walker.graph)) * settings.walker.batch_size
     asked = dataset.test[:num_questions]
     pairs = np.unique(np.stack([asked.heads, asked.relations], axis=1), axis=0)
-    decoder, start = Decoder(walker, settings.walk, opinions), time.perf_counter()
+    decoder, start = Decoder(walker, settings, opinions), time.perf_counter()
     at_once = max(2**26 // len(dataset.entities), 1)
     for first in range(0, len(pairs), at_once):
         part = pairs[first : first + at_once]

@@ -481,6 +481,36 @@ def test_used_folders(tmp_path: Path, trained: Run):
     hopwalk.train_scorer(SCHOOL, TRAINED, out=tmp_path / "empty")
 
 
+@pytest.mark.parametrize("last", ["dataset.safetensors", "settings.toml", "run.json"])
+def test_killed_before_it_had_begun(tmp_path: Path, trained: Run, monkeypatch: pytest.MonkeyPatch, last: str):
+    """The folder has no run.json, and a file that is half written."""
+    folder, replace = tmp_path / "run", Path.replace
+
+    def kill(self: Path, target: Path) -> Path:
+        if target.name == last:
+            shutil.copy(self, self.with_name(f"{self.name[:-16]}{'0' * 16}"))  # `kill -9` would not have it removed
+            raise Stopped
+        return replace(self, target)
+
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(Path, "replace", kill)
+        hopwalk.train_scorer(SCHOOL, TRAINED, out=folder)
+    assert f".{last}.{'0' * 16}" in [path.name for path in folder.iterdir()]
+    with pytest.raises(RunError, match="this is no empty folder"):
+        hopwalk.train_scorer(SCHOOL, TRAINED, out=folder)
+    assert result_of(hopwalk.train_scorer(SCHOOL, TRAINED, out=folder, resume=True)) == result_of(trained)
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("names", [["settings.toml"], ["dataset.safetensors", "graph.safetensors"], [".settings.toml.mine"]])
+def test_what_is_no_run_that_had_begun_is_left_alone(tmp_path: Path, names: list[str]):
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    with pytest.raises(RunError, match="this is no empty folder"):
+        hopwalk.train_scorer(SCHOOL, TRAINED, out=tmp_path, resume=True)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(names, "mine")
+
+
 def test_what_cannot_be_built_leaves_no_folder(tmp_path: Path):
     with pytest.raises(UnknownNameError, match="Did you mean 'distmult'"):
         hopwalk.train_scorer(SCHOOL, settings_of(model="distmul"), out=tmp_path / "run")
@@ -794,7 +824,7 @@ def test_without_dev_and_test_questions(in_folder: Path, capsys: pytest.CaptureF
 )
 def test_mistakes_get_one_clear_message(school: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str):
     told = command(capsys, *arguments, code=1)
-    assert told.err.lstrip().startswith("error: ")
+    assert told.err.startswith("error: ")
     assert message in told.err
     assert told.out == ""
     assert not Path("runs").exists()

@@ -172,8 +172,8 @@ def test_probabilities_are_those_of_the_equation():
     for row, (head, relation) in enumerate([(0, 1), (1, 0)]):
         start = torch.cat([policy.relations[5], policy.entities[head]])[None]
         signal = start
-        for layer in policy.encoder:
-            signal, _ = layer(signal, torch.zeros(1, 6), torch.zeros(1, 6), None)
+        for layer in (part for part in policy.encoder if isinstance(part, LSTMLayer)):
+            signal, _ = layer(layer.input(signal), torch.zeros(1, 6), torch.zeros(1, 6), None)
         state = torch.cat([policy.relations[relation], policy.entities[head], signal[0]])
         wanted = policy.output(torch.relu(policy.hidden(state)))
         relations, tails = walker.graph.edges_from(head)
@@ -181,6 +181,19 @@ def test_probabilities_are_those_of_the_equation():
         expected = (vectors @ wanted).log_softmax(0)
         found = choices.log_probs[choices.offsets[row] : choices.offsets[row + 1]]
         assert torch.allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("uses_entities", [True, False])
+def test_what_is_read_ahead_is_what_would_be_read(uses_entities: bool):
+    """Answering looks up what layers make of relations and entities; after the parameters change, it is made anew."""
+    walker, questions = walker_of(uses_entities=uses_entities), asked((0, 1), (1, 0))
+    for _ in range(2):
+        with_gradient = walker.step(walker.begin(questions), questions, is_last=False).log_probs
+        with torch.no_grad():
+            looked_up = walker.step(walker.begin(questions), questions, is_last=False).log_probs
+            for parameter in walker.policy.parameters():
+                parameter.add_(0.1 * torch.randn(parameter.shape))
+        assert torch.allclose(with_gradient, looked_up, atol=1e-6)
 
 
 def test_lstm_is_the_usual_one():
@@ -192,7 +205,7 @@ def test_lstm_is_the_usual_one():
         cell.bias_ih.copy_(layer.input.bias)
         cell.bias_hh.zero_()
     rows, signal, output, state = torch.tensor([1, 0, 1]), torch.randn(3, 3), torch.randn(2, 4), torch.randn(2, 4)
-    ours, theirs = layer(signal, output, state, rows), cell(signal, (output[rows], state[rows]))
+    ours, theirs = layer(layer.input(signal), output, state, rows), cell(signal, (output[rows], state[rows]))
     assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(ours, theirs, strict=True))
 
 

@@ -67,7 +67,6 @@ class WalkSettings(Group):
 
     hops: Annotated[int, Field(ge=1, le=8)] = 3
     beam: Annotated[int, Field(ge=1)] = 128
-    pooling: Literal["max", "sum"] = "max"
 
 
 class WalkerSettings(Group):
@@ -78,7 +77,8 @@ class WalkerSettings(Group):
     history_dimension: Annotated[int, Field(ge=1)] = 200
     history_layers: Annotated[int, Field(ge=1)] = 3
     uses_entities: bool = True
-    guidance: Annotated[float, Field(ge=0)] = 0.3
+    guidance: Annotated[float, Field(ge=0)] = 1.0
+    pooling: Literal["max", "sum"] = "max"
     reward_shaping: bool = True
     estimator: Literal["sum", "sampled"] = "sum"
     rollouts: Annotated[int, Field(ge=1)] = 5

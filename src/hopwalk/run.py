@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +30,7 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
 
 FORMAT = 1
+BEGUN = re.compile(r"dataset\.safetensors|settings\.toml|\.(dataset\.safetensors|settings\.toml|run\.json)\.[0-9a-f]{16}")
 NOT_A_RUN = "Give the folder that `hopwalk train … --out FOLDER` wrote, or train it again."
 
 
@@ -43,6 +45,8 @@ class Run:
         """A new run folder; `about` says more than the data set and the settings do."""
         run = Run(path)
         path.mkdir(parents=True, exist_ok=True)
+        for half_written in [file for file in path.glob(".*") if BEGUN.fullmatch(file.name)]:
+            half_written.unlink()
         dataset.save(run.dataset_path)
         write_text(path / "settings.toml", settings_toml(settings))
         own = {
@@ -160,13 +164,21 @@ class Run:
         return ArrayFile(self.weights_path, kind="weights")
 
 
-def refuse_used_folder(path: Path) -> None:
-    """An error if a new run cannot go there."""
+def refuse_used_folder(path: Path, *, resume: bool = False) -> None:
+    """An error if a new run cannot go there; with `resume`, it can where one was killed before it had its `run.json`."""
     if (path / "run.json").exists():
         remedy = "Go on with it with --resume (resume=True), or choose another folder."
         raise RunError("there is a run in this folder already", path=path, remedy=remedy)
+    if resume and _is_just_begun(path):
+        return
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunError("this is no empty folder", path=path, remedy="Choose another one for the run.")
+
+
+def _is_just_begun(path: Path) -> bool:
+    """Whether a folder has nothing but what `Run.create` writes before `run.json`. Settings alone are somebody's preset."""
+    names = {file.name for file in path.iterdir()} if path.is_dir() else set()
+    return bool(names) and names != {"settings.toml"} and all(BEGUN.fullmatch(name) for name in names)
 
 
 def write_text(path: Path, text: str) -> None:

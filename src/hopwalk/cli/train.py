@@ -66,7 +66,7 @@ def train(
         folder = out or Path("runs") / dataset.name
         was_finished = resume and _is_finished(folder)
         if not (resume and (folder / "run.json").exists()):
-            refuse_used_folder(folder)
+            refuse_used_folder(folder, resume=resume)
         if not was_finished:
             print_text(_forecast(dataset, chosen), to_stderr=True)
         scorer_run = reward if reward is not None and options.is_run_folder(reward) else None

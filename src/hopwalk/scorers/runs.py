@@ -37,7 +37,8 @@ def train_into(
     """Train a scorer into a run folder, or go on with the run that is there; the finished or interrupted run."""
     scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer, dataset.facts)
     watchers = [*watchers, TensorBoard(path / "tensorboard")] if tensorboard else watchers
-    run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else _begun(path, dataset, settings)
+    is_there = resume and (path / "run.json").exists()
+    run = _continued(path, dataset, settings) if is_there else _begun(path, dataset, settings, resume)
     if run.about.get("status") == "finished":
         return run
     learnt = _with_valid_learnt(dataset) if settings.scorer.learn_valid else dataset
@@ -55,8 +56,8 @@ def _with_valid_learnt(dataset: Dataset) -> Dataset:
     return replace(dataset.with_valid_as_facts(), valid=dataset.valid[:0])
 
 
-def _begun(path: Path, dataset: Dataset, settings: Settings) -> Run:
-    refuse_used_folder(path)
+def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool) -> Run:
+    refuse_used_folder(path, resume=resume)
     return Run.create(path, dataset, settings, {"kind": SCORER, "status": "training"})
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hopwalk.config import WalkSettings
+from hopwalk.config import Settings
 from hopwalk.data.triples import Ids
 from hopwalk.walker.beam import Reached, beam_search
 from hopwalk.walker.opinions import Opinions
@@ -22,8 +22,9 @@ WALKS_AT_ONCE = 8192
 class Decoder:
     """Scores of all entities for `ranking.rank_answers_by`, made from walks and from the scorer."""
 
-    def __init__(self, walker: Walker, settings: WalkSettings, opinions: Opinions | None) -> None:
-        self._walker, self._settings, self._opinions = walker, settings, opinions
+    def __init__(self, walker: Walker, settings: Settings, opinions: Opinions | None) -> None:
+        self._walker, self._settings, self._opinions = walker, settings.walk, opinions
+        self._pooling = settings.walker.pooling
 
     def reached(self, questions: Questions, *, num_paths: int = 1, blocks_known: bool = True) -> Reached:
         """What the walks of some questions reach."""
@@ -32,7 +33,7 @@ class Decoder:
             questions,
             hops=self._settings.hops,
             beam=self._settings.beam,
-            pooling=self._settings.pooling,
+            pooling=self._pooling,
             log_odds=self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None,
             num_paths=num_paths,
             blocks_known=blocks_known,

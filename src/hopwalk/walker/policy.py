@@ -15,6 +15,7 @@ from hopwalk.randomness import dropout
 from hopwalk.walker.edge_scores import edge_scores
 
 MOST_DENSE_ENTITIES = 30_000
+MOST_READ_AHEAD = 2**26  # numbers in a table of what a layer makes of every entity, to answer faster: 256 MB
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,15 @@ class LSTMLayer(nn.Module):
         self.input = nn.Linear(input_size, 4 * size)
         self.recurrent = nn.Linear(size, 4 * size, bias=False)
 
-    def forward(self, signal: Tensor, output: Tensor, cell: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Output and cell of S walks [S, H] after reading `signal` [S, I], given those of the paths that they continue.
+    def forward(self, incoming: Tensor, output: Tensor, cell: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Output and cell of S walks [S, H], given those of the paths that they continue.
 
-        `rows` says which path each walk continues; None: each its own.
+        `incoming` is `self.input` of what they read [S, 4H]. `rows` says which path each walk continues; None: each its own.
         """
         before = self.recurrent(output)
         if rows is not None:
             before, cell = look_up(before, rows), look_up(cell, rows)
-        entering, forgetting, new, leaving = (self.input(signal) + before).chunk(4, dim=1)
+        entering, forgetting, new, leaving = (incoming + before).chunk(4, dim=1)
         cell = forgetting.sigmoid() * cell + entering.sigmoid() * new.tanh()
         return leaving.sigmoid() * cell.tanh(), cell
 
@@ -80,6 +81,7 @@ class Policy(nn.Module):
         self.hidden = nn.Linear(num_parts * width + history, num_parts * width)  # W1
         self.output = nn.Linear(num_parts * width, num_parts * width)  # W2
         self.guidance = nn.Parameter(torch.tensor(settings.guidance)) if settings.guidance else None
+        self._kept: dict[nn.Linear, tuple[tuple[int, ...], Tensor, Tensor]] = {}
         self._initialise(torch.Generator().manual_seed(settings.seed))
 
     @torch.no_grad()
@@ -109,13 +111,12 @@ class Policy(nn.Module):
 
         `rows` says which of the paths in memory each walk continues; None: each its own.
         """
-        signal = self._vectors(relations, entities, generator)
-        layers = []
-        for number, layer in enumerate(self.encoder):
-            if number:
-                signal = dropout(signal, self.settings.hidden_dropout, generator)
-            layers.append(cast("tuple[Tensor, Tensor]", layer(signal, *memory.layers[number], rows)))
-            signal = layers[-1][0]
+        first, *others = cast("list[LSTMLayer]", list(self.encoder))
+        incoming = self._read(first.input, relations, entities, generator)
+        layers = [first(incoming, *memory.layers[0], rows)]
+        for number, layer in enumerate(others, start=1):
+            incoming = layer.input(dropout(layers[-1][0], self.settings.hidden_dropout, generator))
+            layers.append(layer(incoming, *memory.layers[number], rows))
         return Memory(tuple(layers))
 
     def logits(
@@ -129,8 +130,9 @@ class Policy(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """The score of every edge [N] that S walks can take from their entities, asked for a relation each."""
-        state = torch.cat([self._vectors(asked, entities, generator), memory.top], dim=1)
-        hidden = dropout(functional.relu(self.hidden(state)), self.settings.hidden_dropout, generator)
+        of_history = self.hidden.weight[:, -self.settings.history_dimension :]  # the last columns of W1
+        state = self._read(self.hidden, asked, entities, generator) + functional.linear(memory.top, of_history)
+        hidden = dropout(functional.relu(state), self.settings.hidden_dropout, generator)
         # Dropout of an edge's embedding is the same as dropout of what it is multiplied with: one mask for all edges of a walk.
         wanted = dropout(self.output(hidden), self.settings.embedding_dropout, generator)
         width = self.settings.dimension
@@ -147,9 +149,28 @@ class Policy(nn.Module):
         distinct, rows = torch.unique(entities, return_inverse=True)
         return look_up(self.entities, distinct, is_sparse=True), rows
 
-    def _vectors(self, relations: Tensor, entities: Tensor, generator: torch.Generator | None) -> Tensor:
-        """`[r; e]` with dropout [S, 2D], or `r` alone [S, D]."""
+    def _read(self, layer: nn.Linear, relations: Tensor, entities: Tensor, generator: torch.Generator | None) -> Tensor:
+        """What the layer makes of `[r; e]`, with dropout, by the first columns of its weight; or of `r` alone."""
+        has_entities, width = self.settings.uses_entities, self.settings.dimension
+        if generator is None and not torch.is_grad_enabled() and layer.out_features * len(self.entities) <= MOST_READ_AHEAD:
+            of_relations, of_entities = self._read_ahead(layer)
+            found = look_up(of_relations, relations)
+            return found.add_(look_up(of_entities, entities)) if has_entities else found
         parts = [look_up(self.relations, relations)]
-        if self.settings.uses_entities:
+        if has_entities:
             parts.append(look_up(self.entities, entities, is_sparse=self.has_sparse_rows))
-        return dropout(torch.cat(parts, dim=1), self.settings.embedding_dropout, generator)
+        vectors = dropout(torch.cat(parts, dim=1), self.settings.embedding_dropout, generator)
+        return functional.linear(vectors, layer.weight[:, : len(parts) * width], layer.bias)
+
+    def _read_ahead(self, layer: nn.Linear) -> tuple[Tensor, Tensor]:
+        """What the layer makes of every relation, with its bias, and of every entity; kept until a parameter changes."""
+        versions = tuple(parameter._version for parameter in (self.relations, self.entities, layer.weight, layer.bias))
+        kept = self._kept.get(layer)
+        if kept is None or kept[0] != versions:
+            width = self.settings.dimension
+            of_relations = functional.linear(self.relations, layer.weight[:, :width], layer.bias)
+            of_entities = (
+                functional.linear(self.entities, layer.weight[:, width : 2 * width]) if len(self.entities) else self.entities
+            )
+            self._kept[layer] = kept = versions, of_relations, of_entities
+        return kept[1], kept[2]

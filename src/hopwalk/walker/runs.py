@@ -45,7 +45,7 @@ class TrainedWalker:
     @property
     def decoder(self) -> Decoder:
         """What makes scores of walks."""
-        return Decoder(self.walker, self.settings.walk, self.opinions)
+        return Decoder(self.walker, self.settings, self.opinions)
 
 
 def needs_scorer(settings: Settings) -> bool:
@@ -64,7 +64,8 @@ def train_into(
     tensorboard: bool = False,
 ) -> Run:
     """Train a scorer, unless a run of one is given, then a walker with it; or go on with the run that is there."""
-    run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else _begun(path, dataset, settings)
+    is_there = resume and (path / "run.json").exists()
+    run = _continued(path, dataset, settings) if is_there else _begun(path, dataset, settings, resume)
     if run.about.get("status") == "finished":
         return run
     opinions = None
@@ -79,7 +80,7 @@ def train_into(
     outcome = train(run, WalkerLearner(walker, learnt, settings, opinions), watchers)
     if outcome is None:  # stopped before it was as far as it had been before
         return run
-    about = run.about | outcome | _blend_chosen(Decoder(walker, settings.walk, opinions), dataset, settings)
+    about = run.about | outcome | _blend_chosen(Decoder(walker, settings, opinions), dataset, settings)
     write_card(run, about)
     run.write_about(about)  # last: what is called finished is whole
     if outcome["status"] == "finished":
@@ -87,8 +88,8 @@ def train_into(
     return run
 
 
-def _begun(path: Path, dataset: Dataset, settings: Settings) -> Run:
-    refuse_used_folder(path)
+def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool) -> Run:
+    refuse_used_folder(path, resume=resume)
     return Run.create(path, dataset, settings, {"kind": WALKER, "status": "training"})
 
 

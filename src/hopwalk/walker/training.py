@@ -44,7 +44,8 @@ class WalkerLearner(Learner):
         self._known = answers_to_leave_out(dataset, "valid")
         # Facts that training does not know, to count how often walks are wronged for finding them (the paper's figure 2).
         self._hidden = KnownAnswers([dataset.valid, dataset.test], len(dataset.entities), len(dataset.relations))
-        self._decoder = Decoder(walker, settings.walk, opinions)
+        self._honest = _opinions_of_answers(opinions, self._dev)
+        self._decoder = Decoder(walker, settings, opinions)
         self._optimizer = Optimizer(
             walker.policy,
             "adam",
@@ -94,7 +95,7 @@ class WalkerLearner(Learner):
             hops=self._hops,
             rollouts=settings.rollouts,
             action_dropout=settings.action_dropout * settings.action_dropout_decay ** (epoch - 1),
-            log_odds=log_odds,
+            log_odds=self._guiding(log_odds, questions, generator),
             generator=generator,
         )
         probabilities = torch.sigmoid(log_odds) if log_odds is not None and settings.reward_shaping else None
@@ -109,6 +110,18 @@ class WalkerLearner(Learner):
             "entropy": float(entropy.detach()),
             **self._hits(rollouts, questions),
         }
+
+    def _guiding(self, log_odds: Tensor | None, questions: Questions, generator: torch.Generator) -> Tensor | None:
+        """The scorer's opinions as they would be if it had not learnt the very facts that are asked for [Q, E].
+
+        It all but tells their answers, so a policy that hears it would trust it too much. In the place of its opinion of the
+        answer stands one that it has of an answer on dev, drawn at random.
+        """
+        if log_odds is None or self._walker.policy.guidance is None or not len(self._honest):
+            return log_odds
+        assert questions.answers is not None
+        drawn = self._honest[torch.randint(len(self._honest), (len(questions),), generator=generator)]
+        return log_odds.scatter(1, questions.answers[:, None], drawn[:, None])
 
     def _hits(self, rollouts: Rollouts, questions: Questions) -> dict[str, float]:
         """The share of walks that end at the answer asked, and of those at an answer that only dev or test knows."""
@@ -137,6 +150,21 @@ class WalkerLearner(Learner):
         self._paths.registers = state["paths"].clone()
         prefix = "optimizer."
         self._optimizer.load_state({name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)})
+
+
+def _opinions_of_answers(opinions: Opinions | None, questions: Triples) -> Tensor:
+    """The scorer's log-odds of the answers of questions [N]; none without a scorer."""
+    if opinions is None:
+        return torch.empty(0)
+    heads, relations, answers = (
+        torch.from_numpy(column.astype(np.int64)) for column in (questions.heads, questions.relations, questions.tails)
+    )
+    found = [
+        opinions.log_odds(heads[rows], relations[rows]).gather(1, answers[rows, None]).squeeze(1)
+        for rows in torch.arange(len(heads)).split(128)
+        if len(rows)
+    ]
+    return torch.cat(found) if found else torch.empty(0)
 
 
 def some_questions(questions: Triples, most: int) -> Triples:
