@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import platform
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -179,6 +180,14 @@ def _is_just_begun(path: Path) -> bool:
     """Whether a folder has nothing but what `Run.create` writes before `run.json`. Settings alone are somebody's preset."""
     names = {file.name for file in path.iterdir()} if path.is_dir() else set()
     return bool(names) and names != {"settings.toml"} and all(BEGUN.fullmatch(name) for name in names)
+
+
+def copy_run(source: Path, target: Path) -> None:
+    """Copy a run, without its checkpoint; `run.json` last, so that a folder that has it is whole."""
+    leave_out = shutil.ignore_patterns("checkpoint.*", "tensorboard", "run.json")
+    shutil.copytree(source, target, ignore=leave_out, dirs_exist_ok=True)
+    for part in [source, *(found.parent for found in source.rglob("*/run.json"))][::-1]:
+        write_text(target / part.relative_to(source) / "run.json", (part / "run.json").read_text(encoding="utf-8"))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from hopwalk.config import Settings, fold_name
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
-from hopwalk.run import Run, refuse_used_folder
+from hopwalk.run import Run, copy_run, refuse_used_folder
 from hopwalk.scorers.base import Calibration, Scorer
 from hopwalk.scorers.calibration import calibrate, measure_reliability
 from hopwalk.scorers.card import write_card
@@ -133,7 +132,7 @@ def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
     ensemble = Ensemble([load_scorer(member) for member in members])
     names = [f"{number}-{run.settings.scorer.model.replace(':', '-')}" for number, run in enumerate(runs, start=1)]
     for name, run in zip(names, runs, strict=True):
-        shutil.copytree(run.path, path / "members" / name, ignore=shutil.ignore_patterns("checkpoint.*", "tensorboard"))
+        copy_run(run.path, path / "members" / name)
     about = {"kind": ENSEMBLE, "status": "begun", "members": names}
     combined = Run.create(path, runs[0].dataset, runs[0].settings, about)
     describe(combined, ensemble, runs[0].dataset, {"status": "finished"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from hopwalk.errors import RunError
 from hopwalk.evaluation import Evaluation, evaluate_split_by
 from hopwalk.graph import build_graph
 from hopwalk.ranking import Directions, answers_to_leave_out, metrics, questions_of, rank_answers_by
-from hopwalk.run import Run, refuse_used_folder
+from hopwalk.run import Run, copy_run, refuse_used_folder
 from hopwalk.scorers import runs as scorer_runs
 from hopwalk.tensorboard import TensorBoard
 from hopwalk.training import Watcher, best_arrays, load_arrays, train
@@ -108,7 +107,7 @@ def _scorer_is_ready(
     folder = path / SCORER_FOLDER
     if scorer_run is not None and not (folder / "run.json").exists():
         Run.open(scorer_run).require_same_data(dataset)
-        shutil.copytree(scorer_run, folder, ignore=shutil.ignore_patterns("checkpoint.*", "tensorboard"), dirs_exist_ok=True)
+        copy_run(scorer_run, folder)
     if scorer_run is not None:
         return True
     watchers = make_watchers("scorer", settings.scorer.epochs)

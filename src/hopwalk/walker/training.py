@@ -156,9 +156,7 @@ def _opinions_of_answers(opinions: Opinions | None, questions: Triples) -> Tenso
     """The scorer's log-odds of the answers of questions [N]; none without a scorer."""
     if opinions is None:
         return torch.empty(0)
-    heads, relations, answers = (
-        torch.from_numpy(column.astype(np.int64)) for column in (questions.heads, questions.relations, questions.tails)
-    )
+    heads, relations, answers = torch.from_numpy(questions.array().astype(np.int64)).t()
     found = [
         opinions.log_odds(heads[rows], relations[rows]).gather(1, answers[rows, None]).squeeze(1)
         for rows in torch.arange(len(heads)).split(128)
