@@ -1,0 +1,128 @@
+"""Questions in words: names that are nearly right, answers with paths, what is known and what is predicted."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hopwalk import api
+from hopwalk.answers import Answer, Edge
+from hopwalk.answers import Path as Walk
+from hopwalk.asking import directed_relation_id, entity_id
+from hopwalk.data.dataset import Dataset
+from hopwalk.errors import RunError, UnknownNameError
+from hopwalk.walker.runs import TrainedWalker
+from tests.helpers import dataset_of
+from tests.test_training import command
+from tests.test_walker_runs import ALONE, VILLAGE, settings_of
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learnt who uncles are, without a scorer."""
+    learnt = {"walker.rollouts": 10, "walker.epochs": 12, "walker.hidden_dropout": 0.0}
+    return api.train(VILLAGE, settings_of(ALONE | learnt), out=tmp_path_factory.mktemp("asked") / "run").path
+
+
+@pytest.fixture(scope="module")
+def walker(folder: Path) -> TrainedWalker:
+    return api.load_walker(folder)
+
+
+@pytest.fixture(scope="module")
+def with_scorer(tmp_path_factory: pytest.TempPathFactory) -> TrainedWalker:
+    return api.load_walker(api.train(VILLAGE, settings_of(), out=tmp_path_factory.mktemp("both") / "run").path)
+
+
+def test_a_predicted_answer_has_its_reason(walker: TrainedWalker):
+    head, relation, tail = VILLAGE.labels_of(VILLAGE.test)[0]
+    answers = api.ask(walker, head, relation, k=5)
+    assert [answer.rank for answer in answers] == [1, 2, 3, 4, 5]
+    scores = [answer.score for answer in answers]
+    assert scores == sorted(scores, reverse=True)
+    (found,) = [answer for answer in answers if answer.entity == tail]
+    assert not found.is_known and found.probability is None
+    assert [edge.relation for edge in found.paths[0].edges] == ["mother", "brother"]
+    assert found.paths[0].head == head and found.paths[0].edges[-1].entity == tail
+
+
+def test_facts_of_the_graph_are_marked_as_known(walker: TrainedWalker):
+    known = {tail for head, relation, tail in VILLAGE.labels_of(VILLAGE.train) if (head, relation) == ("child 0", "mother")}
+    answers = api.ask(walker, "child 0", "mother", k=200)
+    assert {answer.entity for answer in answers if answer.is_known} == known
+
+
+def test_the_inverse_can_be_asked(walker: TrainedWalker):
+    answers = api.ask(walker, "mother 0", "mother⁻¹", k=50)
+    assert {answer.entity for answer in answers if answer.is_known} == {"child 0", "child 16"}
+    assert any(str(path) == "mother 0 ←mother— child 0" for answer in answers for path in answer.paths)
+
+
+def test_entities_without_a_path_are_guesses(with_scorer: TrainedWalker):
+    answers = api.ask(with_scorer, "child 0", "uncle", k=len(VILLAGE.entities))
+    assert len(answers) == len(VILLAGE.entities)  # the scorer has an opinion of all
+    assert all(answer.probability is not None and 0 <= answer.probability <= 1 for answer in answers)
+    guesses = [answer for answer in answers if not answer.paths]
+    assert all(answer.log_prob is None and "the scorer's guess" in str(answer) for answer in guesses)
+
+
+def test_as_json(walker: TrainedWalker):
+    answer = api.ask(walker, "child 0", "uncle", k=1)[0].to_dict()
+    assert json.loads(json.dumps(answer)) == answer
+    assert 0 < answer["path_probability"] <= 1 and answer["paths"][0]["edges"]
+
+
+def test_paths_in_one_line():
+    path = Walk("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), -1.0)
+    assert str(path) == "steroid —affects→ cell ←affects— eicosanoid"
+    assert str(Answer("eicosanoid", 1, 0.5, False, -1.0, None, (path,))) == f"1. eicosanoid (predicted): {path}"
+
+
+# Names
+
+
+NAMES = dataset_of([("Blood Cell", "part_of", "Body"), ("blood-cell ", "PART OF it", "body part")])
+
+
+def test_names_are_found_but_for_case_blanks_and_underscores():
+    people: Dataset = dataset_of([("Ann_Lee", "lives_with", "bob")])
+    assert people.entities[entity_id(people, "ann lee")] == "Ann_Lee"
+    assert directed_relation_id(people, "Lives With") == 0
+    assert directed_relation_id(people, "lives_with⁻¹") == 1
+
+
+def test_exact_names_come_first_and_doubtful_ones_are_asked_back():
+    assert NAMES.entities[entity_id(NAMES, "Blood Cell")] == "Blood Cell"
+    with pytest.raises(UnknownNameError, match="may be any of several entities"):
+        entity_id(NAMES, "bloodcell")
+
+
+def test_near_misses_are_suggested():
+    with pytest.raises(UnknownNameError, match=r"there is no entity 'chil 0'\. Did you mean 'child 0'"):
+        entity_id(VILLAGE, "chil 0")
+    with pytest.raises(UnknownNameError, match=r"there is no relation 'father'\. Did you mean '(mother|brother)'"):
+        directed_relation_id(VILLAGE, "father")
+    with pytest.raises(UnknownNameError, match=r"There are: brother, knows, mother, uncle"):
+        directed_relation_id(VILLAGE, "zzz")
+
+
+# The command
+
+
+def test_command(folder: Path, capsys: pytest.CaptureFixture[str]):
+    printed = command(capsys, "ask", str(folder), "Child_0", "uncle", "-k", "3").out
+    assert printed.startswith("Child_0 —uncle→ ?") and printed.count("\n") == 4
+    assert "child 0 —mother→ mother 0 —brother→" in printed
+    answered = json.loads(command(capsys, "ask", str(folder), "mother 0", "mother", "--inverse", "--json").out)
+    assert answered["relation"] == "mother⁻¹" and len(answered["answers"]) == 10
+    several = command(capsys, "ask", str(folder), "child 0", "uncle", "-k", "1", "--paths", "4").out
+    assert several.count("\n") > 2
+
+
+def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    told = command(capsys, "ask", str(folder), "nobody at all", "uncle", code=1).err
+    assert told.startswith("error: there is no entity 'nobody at all'")
+    assert "no such folder" in command(capsys, "ask", str(tmp_path / "none"), "a", "b", code=1).err
+    scorer = api.train_scorer(VILLAGE, settings_of(), out=tmp_path / "scorer").path
+    with pytest.raises(RunError, match="not a walker"):
+        api.ask(scorer, "child 0", "uncle")
