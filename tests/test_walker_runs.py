@@ -18,13 +18,12 @@ import torch
 
 import hopwalk
 from hopwalk import api, training
-from hopwalk.config import Settings, changed, load_settings, suited_settings
+from hopwalk.config import Settings, changed, load_settings, settings_toml, suited_settings
 from hopwalk.data.dataset import Dataset
-from hopwalk.errors import DataError, HopwalkError, RunError, SavedFileError, SettingsError
+from hopwalk.errors import DataError, HopwalkError, RunError, SavedFileError
 from hopwalk.evaluation import Evaluation
 from hopwalk.optimizers import Optimizer
 from hopwalk.run import Run
-from hopwalk.scorers import runs as scorer_runs
 from hopwalk.training import Watcher
 from hopwalk.walker import policy, runs
 from hopwalk.walker import training as walker_training
@@ -506,6 +505,8 @@ def test_dev_facts_that_were_learnt_do_not_choose_the_blend(tmp_path: Path):
     run = api.train(VILLAGE, settings, out=tmp_path / "run")
     assert run.about["blend_weight"] > 0
     assert "chosen on dev" not in (run.path / "card.md").read_text()
+    with pytest.raises(DataError, match="learnt the dev facts"):
+        api.evaluate(run.path, "valid")
 
 
 def complete_graph_of(num_entities: int, num_relations: int) -> Dataset:
@@ -846,19 +847,19 @@ def test_killed_while_the_folder_of_the_scorer_is_made(
 
     def copy_part(source: Path, folder: Path, **_: Any) -> None:
         folder.mkdir(exist_ok=True)
-        for name in ("run.json", "settings.toml"):
-            shutil.copy(source / name, folder / name)
+        shutil.copy(source / "settings.toml", folder)
+        (folder / "weights.safetensors").write_bytes(b"half")
         raise Stopped
 
-    def create_part(path: Path, *_: Any) -> None:
-        path.mkdir(parents=True)
-        (path / "dataset.safetensors").write_bytes(b"half")
-        raise Stopped
+    def write_part(settings: Settings) -> str:
+        if (tmp_path / "run" / "scorer").exists():
+            raise Stopped
+        return settings_toml(settings)
 
     settings, given = trained.settings, trained.path / "scorer" if is_given else None
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         patch.setattr(shutil, "copytree", copy_part)
-        patch.setattr(scorer_runs, "_begun", create_part)
+        patch.setattr("hopwalk.run.settings_toml", write_part)
         api.train(VILLAGE, settings, out=tmp_path / "run", scorer=given)
     run = api.train(VILLAGE, settings, out=tmp_path / "run", scorer=given, resume=True)
     assert results_of(run)[0] == results_of(trained)[0]
@@ -963,8 +964,3 @@ def test_contradicting_options(village: Path, trained: Run, capsys: pytest.Captu
     alone = ["--no-reward-shaping", "--guidance", "0"]
     assert "--reward" in mistake(capsys, "train", "village", *SET, *alone, "--reward", str(trained.path / "scorer"))
     assert not Path("runs").exists()
-
-
-def test_settings_errors_are_of_the_settings_kind():
-    with pytest.raises(SettingsError):
-        load_settings(overrides=["walker.recipe=old"])

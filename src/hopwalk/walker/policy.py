@@ -81,7 +81,7 @@ class Policy(nn.Module):
         self.hidden = nn.Linear(num_parts * width + history, num_parts * width)  # W1
         self.output = nn.Linear(num_parts * width, num_parts * width)  # W2
         self.guidance = nn.Parameter(torch.tensor(settings.guidance)) if settings.guidance else None
-        self._kept: dict[nn.Linear, tuple[tuple[int, ...], Tensor, Tensor]] = {}
+        self._kept: dict[nn.Linear, tuple[Tensor, Tensor]] = {}
         self._initialise(torch.Generator().manual_seed(settings.seed))
 
     @torch.no_grad()
@@ -92,6 +92,11 @@ class Policy(nn.Module):
                 nn.init.xavier_normal_(parameter, generator=generator)
             elif parameter is not self.guidance:
                 parameter.zero_()
+
+    def train(self, mode: bool = True) -> Policy:
+        """Learn from now on, or answer; what was read ahead is forgotten, for the parameters will have changed."""
+        self._kept.clear()
+        return super().train(mode)
 
     def begin(self, heads: Tensor, generator: torch.Generator | None = None) -> Memory:
         """`h_0 = LSTM(0, [r_0; e_s])` for walks that begin at the heads."""
@@ -152,7 +157,7 @@ class Policy(nn.Module):
     def _read(self, layer: nn.Linear, relations: Tensor, entities: Tensor, generator: torch.Generator | None) -> Tensor:
         """What the layer makes of `[r; e]`, with dropout, by the first columns of its weight; or of `r` alone."""
         has_entities, width = self.settings.uses_entities, self.settings.dimension
-        if generator is None and not torch.is_grad_enabled() and layer.out_features * len(self.entities) <= MOST_READ_AHEAD:
+        if not self.training and not torch.is_grad_enabled() and layer.out_features * len(self.entities) <= MOST_READ_AHEAD:
             of_relations, of_entities = self._read_ahead(layer)
             found = look_up(of_relations, relations)
             return found.add_(look_up(of_entities, entities)) if has_entities else found
@@ -163,14 +168,12 @@ class Policy(nn.Module):
         return functional.linear(vectors, layer.weight[:, : len(parts) * width], layer.bias)
 
     def _read_ahead(self, layer: nn.Linear) -> tuple[Tensor, Tensor]:
-        """What the layer makes of every relation, with its bias, and of every entity; kept until a parameter changes."""
-        versions = tuple(parameter._version for parameter in (self.relations, self.entities, layer.weight, layer.bias))
-        kept = self._kept.get(layer)
-        if kept is None or kept[0] != versions:
+        """What the layer makes of every relation, with its bias, and of every entity; kept until the policy learns again."""
+        if layer not in self._kept:
             width = self.settings.dimension
             of_relations = functional.linear(self.relations, layer.weight[:, :width], layer.bias)
             of_entities = (
                 functional.linear(self.entities, layer.weight[:, width : 2 * width]) if len(self.entities) else self.entities
             )
-            self._kept[layer] = kept = versions, of_relations, of_entities
-        return kept[1], kept[2]
+            self._kept[layer] = of_relations, of_entities
+        return self._kept[layer]
