@@ -55,10 +55,11 @@ def make_result(data: str, scorer: str, recipe: str, seed: int, overrides: list[
         "history": [{key: record.get(key) for key in ("epoch", "loss", "seconds", "valid_mrr")} for record in run.history],
         "calibration": about["calibration"],
         "reliability": about["reliability"],
-        "valid": _short(api.evaluate(folder, "valid").to_dict()),
-        "valid_complete_filter": _short(api.evaluate(folder, "valid", complete_filter=True).to_dict()),
         "test": _short(api.evaluate(folder, "test").to_dict()),
     }
+    if not run.settings.scorer.learn_valid:  # what has learnt the answers of dev is not ranked by them
+        result["valid"] = _short(api.evaluate(folder, "valid").to_dict())
+        result["valid_complete_filter"] = _short(api.evaluate(folder, "valid", complete_filter=True).to_dict())
     path = RESULTS / f"{name}.json"
     write_text(path, json.dumps(result, indent=1) + "\n")
     return path
@@ -171,7 +172,8 @@ class Printer:
     def on_evaluation(self, record: Any) -> None:
         """One line."""
         shown = f"epoch {record['epoch']} loss {record['loss']:.4f} {record['seconds']:.0f} s"
-        print(f"{self._name}: {shown} dev MRR {100 * record['valid_mrr']:.2f}", flush=True)
+        reached = f"dev MRR {100 * record['valid_mrr']:.2f}" if "valid_mrr" in record else "no dev questions"
+        print(f"{self._name}: {shown} {reached}", flush=True)
 
 
 def main() -> None:

@@ -82,7 +82,7 @@ def make_result(data: str, scorer: str, recipe: str, seed: int, overrides: list[
         "valid_mrr_by": about.get("valid_mrr_by"),
         "history": [{key: record[key] for key in HISTORY if key in record} for record in run.history],
     }
-    for split in ("valid", "test"):
+    for split in ("test",) if run.settings.walker.learn_valid else ("valid", "test"):
         found = api.evaluate_walker(folder, split)
         result[split] = {by: _short(evaluation.to_dict()) for by, evaluation in found.items()}
     write_text(RESULTS / f"{name}.json", json.dumps(result, indent=1) + "\n")
