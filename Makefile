@@ -15,7 +15,7 @@ demo: $(VENV)/.installed  ## Look at the bundled UMLS graph, train scorer and wa
 	$(BIN)/hopwalk data show umls
 	$(BIN)/hopwalk train umls --resume
 	$(BIN)/hopwalk evaluate runs/umls
-	$(BIN)/hopwalk ask runs/umls steroid interacts_with
+	$(BIN)/hopwalk ask runs/umls steroid interacts_with --new -k 5
 
 test: $(VENV)/.installed-dev  ## Run the tests
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m pytest

@@ -9,6 +9,7 @@ from hopwalk import api
 from hopwalk.answers import Answer, Edge
 from hopwalk.answers import Path as Walk
 from hopwalk.asking import directed_relation_id, entity_id
+from hopwalk.config import changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, UnknownNameError
 from hopwalk.walker.runs import TrainedWalker
@@ -50,6 +51,12 @@ def test_facts_of_the_graph_are_marked_as_known(walker: TrainedWalker):
     known = {tail for head, relation, tail in VILLAGE.labels_of(VILLAGE.train) if (head, relation) == ("child 0", "mother")}
     answers = api.ask(walker, "child 0", "mother", k=200)
     assert {answer.entity for answer in answers if answer.is_known} == known
+
+
+def test_only_what_is_new(walker: TrainedWalker, with_scorer: TrainedWalker):
+    for trained in (walker, with_scorer):
+        answers = api.ask(trained, "child 0", "mother", k=200, only_new=True)
+        assert answers and not any(answer.is_known for answer in answers)
 
 
 def test_the_inverse_can_be_asked(walker: TrainedWalker):
@@ -126,3 +133,55 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     scorer = api.train_scorer(VILLAGE, settings_of(), out=tmp_path / "scorer").path
     with pytest.raises(RunError, match="not a walker"):
         api.ask(scorer, "child 0", "uncle")
+
+
+# Why, and why not
+
+
+def test_a_reason_has_its_rule(walker: TrainedWalker):
+    head, relation, tail = VILLAGE.labels_of(VILLAGE.test)[0]
+    found = api.explain(walker, head, relation, tail)
+    assert not found.is_known and found.rank is not None and found.rank <= 3 and not found.why_not
+    first = found.reasons[0]
+    assert str(first.rule) == "uncle(X,Y) ⇐ mother(X,A), brother(A,Y)"
+    assert first.evidence.confidence > 0.5
+    assert found.to_dict()["reasons"][0]["support"] == first.evidence.support
+
+
+def test_a_known_fact_is_not_its_own_reason(walker: TrainedWalker):
+    head, relation, tail = next(fact for fact in VILLAGE.labels_of(VILLAGE.train) if fact[1] == "uncle")
+    found = api.explain(walker, head, relation, tail)
+    assert found.is_known and found.reasons
+    edges = [(edge.relation, edge.entity) for reason in found.reasons for edge in reason.path.edges[:1]]
+    assert ("uncle", tail) not in edges
+
+
+def test_why_not(tmp_path: Path):
+    """A chain of five, walked in two hops with a beam of one: too far, cut off, or outranked."""
+    far = [
+        ("a", "next", "b"),
+        ("b", "next", "c"),
+        ("c", "next", "d"),
+        ("d", "next", "e"),
+        ("a", "likes", "x"),
+        ("x", "likes", "y"),
+    ]
+    settings = settings_of(ALONE | {"walk.beam": 1, "walker.epochs": 1})
+    walker = api.load_walker(api.train(dataset_of(far), settings, out=tmp_path / "run").path)
+    assert api.explain(walker, "a", "likes", "e").why_not == "no path of at most 2 hops leads there"
+    assert "no path but the fact itself leads there" in api.explain(walker, "a", "likes", "x").why_not
+    lost = [api.explain(walker, "a", "likes", tail) for tail in ("c", "y", "b")]
+    outranked = [found for found in lost if found.why_not]
+    assert outranked and all("outranked at hop" in found.why_not and found.reasons for found in outranked)
+    narrow = changed(settings, {"graph.fan_out": 1})
+    cut = api.load_walker(api.train(dataset_of(far), narrow, out=tmp_path / "narrow").path)
+    told = {api.explain(cut, "a", "likes", tail).why_not for tail in ("c", "y")}
+    assert any("cut by the fan-out limit of 1" in text for text in told)
+
+
+def test_explain_command(folder: Path, capsys: pytest.CaptureFixture[str]):
+    head, relation, tail = VILLAGE.labels_of(VILLAGE.test)[0]
+    printed = command(capsys, "explain", str(folder), head, relation, tail).out
+    assert printed.startswith(f"{head} —uncle→ {tail}: not a known fact")
+    assert "uncle(X,Y) ⇐ mother(X,A), brother(A,Y): holds" in printed
+    assert json.loads(command(capsys, "explain", str(folder), head, relation, tail, "--json").out)["tail"] == tail

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 # What `import hopwalk` offers, and where each is loaded from when it is first used: importing stays light.
 _PUBLIC = {
+    "explain": "api",
     "train": "api",
     "load_walker": "api",
     "forecast": "api",
@@ -74,6 +75,7 @@ __all__ = [
     "combine_scorers",
     "evaluate",
     "evaluate_walker",
+    "explain",
     "forecast",
     "from_pykeen",
     "graph_of",

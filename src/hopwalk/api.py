@@ -22,6 +22,7 @@ from hopwalk.run import Run
 if TYPE_CHECKING:
     from hopwalk.answers import Answer
     from hopwalk.evaluation import Evaluation
+    from hopwalk.explaining import Explanation
     from hopwalk.ranking import Directions
     from hopwalk.scorers.base import Scorer
     from hopwalk.training import Watcher
@@ -34,6 +35,7 @@ __all__ = [
     "combine_scorers",
     "evaluate",
     "evaluate_walker",
+    "explain",
     "forecast",
     "graph_of",
     "load_dataset",
@@ -209,13 +211,27 @@ def load_walker(run: str | Path) -> TrainedWalker:
     return load(run)
 
 
-def ask(run: str | Path | TrainedWalker, head: str, relation: str, *, k: int = 10, num_paths: int = 3) -> list[Answer]:
-    """The best answers of `(head, relation, ?)` by a walker, each with its best paths; `relation⁻¹` asks the other way round."""
+def ask(
+    run: str | Path | TrainedWalker, head: str, relation: str, *, k: int = 10, num_paths: int = 3, only_new: bool = False
+) -> list[Answer]:
+    """The best answers of `(head, relation, ?)` by a walker, each with its best paths; `relation⁻¹` asks the other way round.
+
+    Facts of the graph are among them, unless `only_new` leaves them out.
+    """
     from hopwalk.asking import ask as answer
     from hopwalk.walker.runs import TrainedWalker
 
     trained = run if isinstance(run, TrainedWalker) else load_walker(run)
-    return answer(trained, head, relation, k=k, num_paths=num_paths)
+    return answer(trained, head, relation, k=k, num_paths=num_paths, only_new=only_new)
+
+
+def explain(run: str | Path | TrainedWalker, head: str, relation: str, tail: str, *, num_paths: int = 5) -> Explanation:
+    """Why `tail` is an answer of `(head, relation, ?)`: its paths, the rules they stand for, how often these hold; or why not."""
+    from hopwalk.explaining import explain as explain_answer
+    from hopwalk.walker.runs import TrainedWalker
+
+    trained = run if isinstance(run, TrainedWalker) else load_walker(run)
+    return explain_answer(trained, head, relation, tail, num_paths=num_paths)
 
 
 def combine_scorers(runs: Sequence[str | Path], *, out: str | Path) -> Run:

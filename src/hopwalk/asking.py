@@ -19,16 +19,18 @@ from hopwalk.walker.steps import Questions
 INVERSE = "⁻¹"
 
 
-def ask(trained: TrainedWalker, head: str, relation: str, *, k: int = 10, num_paths: int = 3) -> list[Answer]:
+def ask(
+    trained: TrainedWalker, head: str, relation: str, *, k: int = 10, num_paths: int = 3, only_new: bool = False
+) -> list[Answer]:
     """The best answers of `(head, relation, ?)`, best first; `relation⁻¹` asks the other way round.
 
     They are ranked by the blend of paths and scorer; by paths alone where the walker has no scorer. Facts of the graph are among
-    them, marked as known.
+    them, marked as known; with `only_new` they are left out, and walks do not end there.
     """
     dataset = trained.dataset
     head_id, relation_id = entity_id(dataset, head), directed_relation_id(dataset, relation)
     questions = Questions(torch.tensor([head_id]), torch.tensor([relation_id]))
-    reached = trained.decoder.reached(questions, num_paths=num_paths, blocks_known=False)
+    reached = trained.decoder.reached(questions, num_paths=num_paths, blocks_known=only_new)
     by_paths = np.full((1, len(dataset.entities)), -np.inf, dtype=np.float32)
     by_paths[0, reached.entities.numpy()] = reached.scores.numpy()
     scores, probabilities = by_paths[0], None
@@ -36,16 +38,19 @@ def ask(trained: TrainedWalker, head: str, relation: str, *, k: int = 10, num_pa
         log_odds = trained.opinions.log_odds(questions.heads, questions.relations)
         probabilities = torch.sigmoid(log_odds)[0].numpy()
         scores = blend(by_paths, log_odds.numpy(), trained.blend_weight or 0.0)[0]
-    best = np.argsort(-scores, kind="stable")[:k]
     places = {entity: place for place, entity in enumerate(reached.entities.tolist())}
     known = set(trained.walker.known.answers(_ids(head_id), _ids(relation_id))[1].tolist())
+    if only_new:
+        scores = scores.copy()
+        scores[list(known)] = -np.inf
+    best = np.argsort(-scores, kind="stable")[:k]
     answers = []
     for rank, entity in enumerate((found for found in best.tolist() if scores[found] > -np.inf), start=1):
         place = places.get(entity)
         paths: tuple[Path, ...] = ()
         if place is not None:
             rows = range(int(reached.path_offsets[place]), int(reached.path_offsets[place + 1]))
-            paths = tuple(_path(dataset, head_id, reached.paths[row].tolist(), float(reached.path_scores[row])) for row in rows)
+            paths = tuple(path_of(dataset, head_id, reached.paths[row].tolist(), float(reached.path_scores[row])) for row in rows)
         answers.append(
             Answer(
                 entity=dataset.entities.name(entity),
@@ -64,7 +69,7 @@ def _ids(id_: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
     return np.array([id_], dtype=np.int32)
 
 
-def _path(dataset: Dataset, head_id: int, steps: list[int], log_prob: float) -> Path:
+def path_of(dataset: Dataset, head_id: int, steps: list[int], log_prob: float) -> Path:
     """A path of alternating relation and entity ids in words."""
     ids, edges = dataset.relation_ids, []
     for relation, entity in zip(steps[::2], steps[1::2], strict=True):

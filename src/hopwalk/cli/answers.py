@@ -1,4 +1,4 @@
-"""`hopwalk ask`: questions to a walker, answers with their paths."""
+"""`hopwalk ask` and `explain`: questions to a walker, answers with their paths, and why."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hopwalk.cli.train import RunFolder
 
 if TYPE_CHECKING:
     from hopwalk.answers import Answer
+    from hopwalk.explaining import Explanation
 
 
 def ask(
@@ -20,6 +21,7 @@ def ask(
     relation: Annotated[str, typer.Argument(help="The relation asked for; with ⁻¹ at its end, its inverse.", show_default=False)],
     k: Annotated[int, typer.Option("-k", min=1, help="How many answers.")] = 10,
     paths: Annotated[int, typer.Option(min=1, help="How many paths of each, at most.")] = 1,
+    new: Annotated[bool, typer.Option("--new", help="Leave known facts out: predictions only.")] = False,
     inverse: Annotated[bool, typer.Option("--inverse", help="Ask for the inverse of the relation.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -31,13 +33,15 @@ def ask(
 
     - `hopwalk ask runs/umls steroid interacts_with`
 
+    - `hopwalk ask runs/umls steroid interacts_with --new --paths 3`
+
     - `hopwalk ask runs/umls "cell function" affects --inverse -k 5 --paths 3`
     """
     from hopwalk.api import ask as answer
     from hopwalk.asking import INVERSE
 
     asked = f"{relation}{INVERSE}" if inverse and not relation.endswith(INVERSE) else relation
-    found = answer(run, head, asked, k=k, num_paths=paths)
+    found = answer(run, head, asked, k=k, num_paths=paths, only_new=new)
     if as_json:
         print_json({"head": head, "relation": asked, "answers": [one.to_dict() for one in found]})
         return
@@ -56,3 +60,44 @@ def _print_answers(head: str, relation: str, found: list[Answer]) -> None:
         print_text(printable(f"{answer.rank:3}. {answer.entity:<{width}}  {kind:<9} {chance}  {lines[0]}"))
         for line in lines[1:]:
             print_text(printable(f"{'':{width + 25}}{line}"))
+
+
+def explain(
+    run: RunFolder,
+    head: Annotated[str, typer.Argument(help="The entity that the question begins with.", show_default=False)],
+    relation: Annotated[str, typer.Argument(help="The relation asked for; with ⁻¹ at its end, its inverse.", show_default=False)],
+    tail: Annotated[str, typer.Argument(help="The answer to explain.", show_default=False)],
+    paths: Annotated[int, typer.Option(min=1, help="How many paths, at most.")] = 5,
+    as_json: options.Json = False,
+) -> None:
+    """Say why an entity is an answer, or why not: rank, paths, the rules they stand for, and where the walk loses it.
+
+    The fact itself, if the graph has it, is not walked. Support and confidence of a rule are counted on the facts of the graph.
+
+    Examples:
+
+    - `hopwalk explain runs/umls steroid interacts_with eicosanoid`
+    """
+    from hopwalk.api import explain as explain_answer
+
+    found = explain_answer(run, head, relation, tail, num_paths=paths)
+    print_json(found.to_dict()) if as_json else _print_explanation(found)
+
+
+def _print_explanation(found: Explanation) -> None:
+    kind = "a known fact" if found.is_known else "not a known fact"
+    print_text(printable(f"{found.head} —{found.relation}→ {found.tail}: {kind}"))
+    if found.probability is not None:
+        print_text(f"The scorer gives it a probability of {100 * found.probability:.1f} %.")
+    if found.rank is not None and found.path_probability is not None:
+        print_text(f"Number {found.rank} by paths, with a probability of {100 * found.path_probability:.2f} %.")
+    if found.why_not:
+        print_text(f"Not reached: {found.why_not}.")
+    for reason in found.reasons:
+        evidence = reason.evidence
+        part = " in a random part of the graph" if evidence.is_sampled else ""
+        print_text(printable(f"  {reason.path}"))
+        print_text(
+            printable(f"    {reason.rule}: holds {evidence.support:,} of {evidence.predictions:,} times")
+            + f" ({100 * evidence.confidence:.0f} %){part}"
+        )

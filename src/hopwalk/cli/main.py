@@ -26,6 +26,7 @@ app.command()(train.train)
 app.command()(train.evaluate)
 app.command()(train.ensemble)
 app.command()(answers.ask)
+app.command()(answers.explain)
 
 
 def _show_version(is_asked: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -74,6 +75,33 @@ def beam_search(
         pooling,
         num_paths,
     )
+
+
+@torch.inference_mode()
+def ranks_along(
+    walker: Walker, question: Questions, trail: Sequence[int], *, beam: int, log_odds: Tensor | None = None
+) -> list[int]:
+    """Where each beginning of a path stands among all walks of its question that are that long, counted from 1.
+
+    `trail` is the path's relations and entities, one after the other. Walks are those that a beam as wide as `beam` knows, and
+    the path itself, which is kept whatever its place. Up to `beam`, a place is in the beam.
+    """
+    walks, hops, ranks = walker.begin(question), len(trail) // 2, []
+    scores, followed = torch.zeros(1), 0  # the walk that follows the path
+    for hop in range(hops):
+        choices = walker.step(walks, question, is_last=hop == hops - 1, log_odds=log_odds, blocks_known=False)
+        totals = ragged.spread(scores, choices.offsets) + choices.log_probs
+        own = slice(int(choices.offsets[followed]), int(choices.offsets[followed + 1]))
+        is_step = (choices.relations[own] == trail[2 * hop]) & (choices.tails[own] == trail[2 * hop + 1])
+        place = own.start + int(is_step.nonzero()[0])
+        ranks.append(int((totals > totals[place]).sum()) + 1)
+        if hop < hops - 1:
+            chosen = torch.topk(totals, min(beam, len(totals))).indices
+            chosen = chosen if bool((chosen == place).any()) else torch.cat([chosen, torch.tensor([place])])
+            followed = int((chosen == place).nonzero()[0])
+            scores = totals[chosen]
+            walks = walker.take(walks, choices, chosen, choices.walks[chosen])
+    return ranks
 
 
 def _offsets_of_questions(walk_questions: Tensor, offsets: Tensor, num_questions: int) -> Tensor:
