@@ -15,12 +15,29 @@ def test_every_data_set_of_the_catalog_has_a_preset():
 
 
 @pytest.mark.parametrize(
-    ("preset", "fan_out", "hops"),
-    [("umls", 400, 2), ("kinship", 400, 2), ("fb15k-237", 400, 3), ("wn18rr", 500, 3), ("nell-995", 256, 3)],
+    ("preset", "fan_out", "hops", "beam"),
+    [
+        ("umls", 400, 2, 128),
+        ("kinship", 400, 2, 128),
+        ("fb15k-237", 400, 3, 128),
+        ("wn18rr", 500, 3, 128),
+        ("nell-995", 256, 3, 512),
+    ],
 )
-def test_presets_have_the_settings_of_the_paper(preset: str, fan_out: int, hops: int):
+def test_presets_have_the_settings_of_the_paper(preset: str, fan_out: int, hops: int, beam: int):
     settings = load_settings(preset)
-    assert (settings.graph.fan_out, settings.walk.hops) == (fan_out, hops)
+    assert (settings.graph.fan_out, settings.walk.hops, settings.walk.beam) == (fan_out, hops, beam)
+
+
+@pytest.mark.parametrize("data", ["umls", "kinship", "fb15k-237", "wn18rr", "nell-995"])
+def test_recipes_of_walkers(data: str):
+    """What the paper and MINERVA say of their walkers holds for every data set."""
+    paper = load_settings(data, overrides=["walker.recipe=paper"]).walker
+    assert (paper.estimator, paper.rollouts, paper.guidance, paper.reward_shaping) == ("sampled", 20, 0.0, True)
+    assert (paper.dimension, paper.history_dimension, paper.history_layers, paper.baseline) == (200, 200, 3, "none")
+    minerva = load_settings(data, overrides=["walker.recipe=minerva"]).walker
+    assert (minerva.reward_shaping, minerva.action_dropout, minerva.guidance, minerva.baseline) == (False, 0.0, 0.0, "average")
+    assert load_settings(data).walker.guidance > 0
 
 
 def test_override_wins_over_preset():

@@ -3,7 +3,7 @@
 How pages are written:
 
 - A `console` block is run: each line that begins with `$ ` is given to bash in a folder of the page's own, and the lines below it
-  must be what it prints. A line `…` stands for any number of lines. `console no-run` is for downloads and for make.
+  must be what it prints. A line `…` stands for any number of lines. `console no-run` and `python no-run` are for what takes long
 - A `bash` block is run as it stands and must print nothing.
 - The `>>>` examples of `python` blocks are run in the same folder, after the commands.
 """
@@ -131,7 +131,7 @@ def test_pages_have_examples():
 
 def test_only_known_kinds_of_blocks():
     """A mistyped kind would leave a block untested."""
-    known = {"console", "console no-run", "bash", "python", "text", "json", "toml", "{toctree}", "{eval-rst}"}
+    known = {"console", "console no-run", "bash", "python", "python no-run", "text", "json", "toml", "{toctree}", "{eval-rst}"}
     kinds = {block["info"].strip() for page in PAGES for block in BLOCK.finditer(text_of(page))}
     assert kinds <= known
 
