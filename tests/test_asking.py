@@ -11,7 +11,7 @@ from hopwalk.answers import Path as Walk
 from hopwalk.asking import directed_relation_id, entity_id
 from hopwalk.config import changed
 from hopwalk.data.dataset import Dataset
-from hopwalk.errors import RunError, UnknownNameError
+from hopwalk.errors import DataError, RunError, UnknownNameError
 from hopwalk.walker.runs import TrainedWalker
 from tests.helpers import dataset_of
 from tests.test_training import command
@@ -185,3 +185,31 @@ def test_explain_command(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert printed.startswith(f"{head} —uncle→ {tail}: not a known fact")
     assert "uncle(X,Y) ⇐ mother(X,A), brother(A,Y): holds" in printed
     assert json.loads(command(capsys, "explain", str(folder), head, relation, tail, "--json").out)["tail"] == tail
+
+
+# Rules
+
+
+def test_the_planted_rule_is_used_most(walker: TrainedWalker):
+    used = api.rules(walker, "uncle", k=5)
+    assert str(used[0].rule) == "uncle(X,Y) ⇐ mother(X,A), brother(A,Y)"
+    assert used[0].weight > 0.5 and used[0].questions > 3 and used[0].evidence.confidence > 0.5
+    assert [rule.weight for rule in used] == sorted((rule.weight for rule in used), reverse=True)
+    assert used[0].examples[0].edges[0].relation == "mother"
+
+
+def test_rules_of_relations_that_dev_does_not_ask(walker: TrainedWalker):
+    assert api.rules(walker, "mother", k=1)  # from training questions
+    assert str(api.rules(walker, "uncle⁻¹", k=1)[0].rule).startswith("uncle(Y,X) ⇐ ")
+    with pytest.raises(DataError, match="no questions about 'mother'"):
+        api.rules(walker, "mother", split="valid")
+
+
+def test_rules_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    target = tmp_path / "rules.txt"
+    command(capsys, "rules", str(folder), "uncle", "-k", "2", "--anyburl", str(target))
+    first = target.read_text(encoding="utf-8").splitlines()[0].split("\t")
+    assert first[3] == "uncle(X,Y) <= mother(X,A), brother(A,Y)"
+    assert float(first[2]) == pytest.approx(int(first[1]) / int(first[0]), abs=1e-5)
+    assert json.loads(command(capsys, "rules", str(folder), "uncle", "--json").out)[0]["questions"] > 3
+    assert "there is no split 'all'" in command(capsys, "rules", str(folder), "uncle", "--split", "all", code=1).err

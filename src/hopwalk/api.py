@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hopwalk.evaluation import Evaluation
     from hopwalk.explaining import Explanation
     from hopwalk.ranking import Directions
+    from hopwalk.rule_mining import UsedRule
     from hopwalk.scorers.base import Scorer
     from hopwalk.training import Watcher
     from hopwalk.walker.forecast import Forecast
@@ -43,6 +44,7 @@ __all__ = [
     "load_walker",
     "open_prepared",
     "prepare",
+    "rules",
     "settings_for",
     "split_dataset",
     "train",
@@ -232,6 +234,15 @@ def explain(run: str | Path | TrainedWalker, head: str, relation: str, tail: str
 
     trained = run if isinstance(run, TrainedWalker) else load_walker(run)
     return explain_answer(trained, head, relation, tail, num_paths=num_paths)
+
+
+def rules(run: str | Path | TrainedWalker, relation: str, *, split: str = "", k: int = 20) -> list[UsedRule]:
+    """The rules that a walker uses for a relation, over its dev questions (or those of `split`), most used first."""
+    from hopwalk.rule_mining import used_rules
+    from hopwalk.walker.runs import TrainedWalker
+
+    trained = run if isinstance(run, TrainedWalker) else load_walker(run)
+    return used_rules(trained, relation, split=split, k=k)
 
 
 def combine_scorers(runs: Sequence[str | Path], *, out: str | Path) -> Run:

@@ -1,13 +1,14 @@
-"""`hopwalk ask` and `explain`: questions to a walker, answers with their paths, and why."""
+"""`hopwalk ask`, `explain` and `rules`: questions to a walker, answers with their paths, why, and by which rules."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import print_json, print_text, printable
+from hopwalk.cli.console import print_json, print_table, print_text, printable
 from hopwalk.cli.train import RunFolder
 
 if TYPE_CHECKING:
@@ -101,3 +102,48 @@ def _print_explanation(found: Explanation) -> None:
             printable(f"    {reason.rule}: holds {evidence.support:,} of {evidence.predictions:,} times")
             + f" ({100 * evidence.confidence:.0f} %){part}"
         )
+
+
+def rules(
+    run: RunFolder,
+    relation: Annotated[str, typer.Argument(help="The relation; with ⁻¹ at its end, its inverse.", show_default=False)],
+    split: Annotated[str | None, typer.Option(help="Whose questions to look at: valid or train; valid if it has any.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many rules.")] = 20,
+    anyburl: Annotated[
+        Path | None, typer.Option(help="Write them to this file too, in AnyBURL's form.", show_default=False)
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the rules that a walker uses for a relation, with support and confidence in the graph, and an example of each.
+
+    Examples:
+
+    - `hopwalk rules runs/umls interacts_with`
+
+    - `hopwalk rules runs/umls affects --split train -k 50 --anyburl rules.txt`
+    """
+    from hopwalk.api import rules as mine
+    from hopwalk.errors import SettingsError
+    from hopwalk.rules import anyburl_line
+    from hopwalk.run import write_text
+
+    if split not in (None, "valid", "train"):
+        raise SettingsError(f"there is no split {split!r} to look at", remedy="Splits are valid and train.")
+    found = mine(run, relation, split=split or "", k=k)
+    if anyburl is not None:
+        write_text(anyburl, "".join(anyburl_line(used.rule, used.evidence) + "\n" for used in found))
+    if as_json:
+        print_json([used.to_dict() for used in found])
+        return
+    rows = [
+        (
+            str(used.rule),
+            100 * used.weight,
+            used.questions,
+            used.evidence.support,
+            100 * used.evidence.confidence,
+            str(used.examples[0]),
+        )
+        for used in found
+    ]
+    print_table(["rule", "use %", "questions", "support", "confidence %", "for example"], rows)

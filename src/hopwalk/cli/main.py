@@ -27,6 +27,7 @@ app.command()(train.evaluate)
 app.command()(train.ensemble)
 app.command()(answers.ask)
 app.command()(answers.explain)
+app.command()(answers.rules)
 
 
 def _show_version(is_asked: bool) -> None:
