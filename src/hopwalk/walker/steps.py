@@ -122,14 +122,14 @@ class Walker:
         starts, ends = self._offsets[walks.entities], self._offsets[walks.entities + 1]
         offsets = ragged.offsets_of(ends - starts)
         edges = torch.arange(int(offsets[-1])) + ragged.spread(starts - offsets[:-1], offsets)
-        is_legal: Tensor | None = None
-        if questions.asked_edges is not None:
-            forward, backward = questions.asked_edges[walks.questions].t()
-            is_legal = (edges != ragged.spread(forward, offsets)) & (edges != ragged.spread(backward, offsets))
+        is_legal = torch.ones(len(edges), dtype=torch.bool)
         if blocks_known:
-            is_open = ~self._is_other_answer(walks, questions, offsets, edges)
-            is_legal = is_open if is_legal is None else is_legal & is_open
-        if is_legal is None or bool(is_legal.all()):
+            torch.logical_not(self._is_other_answer(walks, questions, offsets, edges), out=is_legal)
+        if questions.asked_edges is not None:
+            asked = questions.asked_edges[walks.questions]  # [S, 2]
+            is_here = (asked >= starts[:, None]) & (asked < ends[:, None])
+            is_legal[(asked + (offsets[:-1] - starts)[:, None])[is_here]] = False
+        if bool(is_legal.all()):
             return offsets, edges
         counts = ragged.row_sums(is_legal.long(), offsets)
         stuck = counts == 0
