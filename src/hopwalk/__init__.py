@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 # What `import hopwalk` offers, and where each is loaded from when it is first used: importing stays light.
 _PUBLIC = {
+    "complete": "api",
     "explain": "api",
     "train": "api",
     "load_walker": "api",
@@ -73,6 +74,7 @@ __all__ = [
     "ask",
     "check",
     "combine_scorers",
+    "complete",
     "evaluate",
     "evaluate_walker",
     "explain",

@@ -21,6 +21,7 @@ from hopwalk.run import Run
 
 if TYPE_CHECKING:
     from hopwalk.answers import Answer
+    from hopwalk.completing import Completed, OnProgress
     from hopwalk.evaluation import Evaluation
     from hopwalk.explaining import Explanation
     from hopwalk.ranking import Directions
@@ -34,6 +35,7 @@ __all__ = [
     "ask",
     "check",
     "combine_scorers",
+    "complete",
     "evaluate",
     "evaluate_walker",
     "explain",
@@ -243,6 +245,27 @@ def rules(run: str | Path | TrainedWalker, relation: str, *, split: str = "", k:
 
     trained = run if isinstance(run, TrainedWalker) else load_walker(run)
     return used_rules(trained, relation, split=split, k=k)
+
+
+def complete(
+    run: str | Path | TrainedWalker,
+    out: str | Path,
+    *,
+    relations: Sequence[str] = (),
+    above: float = 0.5,
+    resume: bool = False,
+    on_progress: OnProgress | None = None,
+) -> Completed:
+    """Write the facts that a walker finds missing to a .tsv, .parquet or .nt file, with confidence and best path.
+
+    Asked is `(head, relation, ?)` for every head of a fact of the relation; with `resume`, what was interrupted goes on.
+    """
+    from hopwalk.completing import complete_into
+    from hopwalk.walker.runs import TrainedWalker
+
+    trained = run if isinstance(run, TrainedWalker) else load_walker(run)
+    watched = on_progress or (lambda *_: None)
+    return complete_into(trained, Path(out), relations=relations, above=above, resume=resume, on_progress=watched)
 
 
 def combine_scorers(runs: Sequence[str | Path], *, out: str | Path) -> Run:

@@ -1,4 +1,4 @@
-"""`hopwalk ask`, `explain` and `rules`: questions to a walker, answers with their paths, why, and by which rules."""
+"""`hopwalk ask`, `explain`, `rules` and `complete`: what a walker answers, why, by which rules, and for the whole graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import print_json, print_table, print_text, printable
+from hopwalk.cli.console import console, print_json, print_table, print_text, printable
 from hopwalk.cli.train import RunFolder
 
 if TYPE_CHECKING:
@@ -147,3 +147,38 @@ def rules(
         for used in found
     ]
     print_table(["rule", "use %", "questions", "support", "confidence %", "for example"], rows)
+
+
+def complete(
+    run: RunFolder,
+    out: Annotated[Path, typer.Option(help="The file to write: .tsv, .parquet or .nt.")] = Path("predictions.tsv"),
+    relation: Annotated[
+        list[str] | None, typer.Option(help="Only for this relation; can be given several times.", show_default=False)
+    ] = None,
+    above: Annotated[float, typer.Option(min=0, max=1, help="The least confidence of what is written.")] = 0.5,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was interrupted.")] = False,
+) -> None:
+    """Propose missing facts for the whole graph, or for some relations, each with its confidence and best path.
+
+    Every entity that is the head of a fact of a relation is asked for more of its kind. Confidence is the scorer's probability.
+
+    Examples:
+
+    - `hopwalk complete runs/umls --above 0.8`
+
+    - `hopwalk complete runs/umls --relation affects --relation causes --out new.parquet`
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from hopwalk.api import complete as propose
+
+    columns = BarColumn(bar_width=20), TextColumn("{task.description}"), TimeRemainingColumn(compact=True), TextColumn("left")
+    with Progress(*columns, console=console(to_stderr=True)) as bar:
+        task = bar.add_task("…", total=None)
+
+        def show(done: int, total: int, facts: int) -> None:
+            bar.update(task, completed=done, total=total, description=f"{done:,} of {total:,} questions, {facts:,} facts")
+
+        found = propose(run, out, relations=relation or (), above=above, resume=resume, on_progress=show)
+    rate = found.questions_of_sitting / max(found.seconds, 1e-9)
+    print_text(f"{out}: {found.facts:,} new facts from {found.questions:,} questions, {rate:,.0f} questions a second")

@@ -28,6 +28,7 @@ app.command()(train.ensemble)
 app.command()(answers.ask)
 app.command()(answers.explain)
 app.command()(answers.rules)
+app.command()(answers.complete)
 
 
 def _show_version(is_asked: bool) -> None:
