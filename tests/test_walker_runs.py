@@ -72,11 +72,6 @@ TINY: dict[str, Any] = {
 ALONE: dict[str, Any] = {"walker.reward_shaping": False, "walker.guidance": 0.0}  # without a scorer
 
 
-def a_bug(reason: str) -> pytest.MarkDecorator:
-    """A bug that is known; whoever mends it takes the mark away."""
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
 def settings_of(values: Mapping[str, Any] | None = None) -> Settings:
     """Settings of a tiny walker and its tiny scorer, with others in their place."""
     return changed(api.settings_for("village", dataset=VILLAGE), TINY | dict(values or {}))
@@ -505,7 +500,6 @@ def test_dev_facts_can_be_learnt(tmp_path: Path):
     assert api.evaluate(run.path).tails.mrr > 0
 
 
-@a_bug(reason="the blend is chosen on dev answers that are blocked as known, so its weight is 0")
 def test_dev_facts_that_were_learnt_do_not_choose_the_blend(tmp_path: Path):
     """They cannot be reached then, as all known answers: dev would always say that paths are good for nothing."""
     settings = settings_of({"walker.learn_valid": True, "walker.epochs": 2})
@@ -542,7 +536,6 @@ def test_what_is_said_wins_over_what_suits(tmp_path: Path):
         assert api.settings_for(data, dataset=densest) == api.settings_for(data) == load_settings(data)
 
 
-@a_bug(reason="what suits the graph is put over what published recipes say")
 def test_published_recipes_stay_as_they_are_on_a_graph_of_ones_own():
     densest = complete_graph_of(16, 3)
     minerva = api.settings_for("mine.csv", dataset=densest, overrides=["walker.recipe=minerva"]).walker
@@ -700,7 +693,6 @@ def test_a_scorer_can_be_given(village: Path, trained: Run, capsys: pytest.Captu
     assert Run.open("other/scorer").settings.scorer.model == "distmult"
 
 
-@a_bug(reason="the card names the scorer of the settings")
 def test_the_card_names_the_scorer_that_was_given(tmp_path: Path):
     scorer = api.train_scorer(VILLAGE, settings_of({"scorer.model": "distmult"}), out=tmp_path / "scorer")
     run = api.train(VILLAGE, settings_of({"walker.epochs": 1}), out=tmp_path / "run", scorer=scorer.path)
@@ -729,7 +721,6 @@ def test_ctrl_c_at_the_command_line(village: Path, capsys: pytest.CaptureFixture
     command(capsys, "evaluate", "scorer/scorer")
 
 
-@a_bug(reason="`hopwalk evaluate` is recommended for a run that has no walker yet")
 def test_evaluation_is_not_offered_before_there_is_a_walker(
     village: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -738,7 +729,6 @@ def test_evaluation_is_not_offered_before_there_is_a_walker(
     assert "hopwalk evaluate" not in command(capsys, "train", "village", *SET, "--out", "run").out
 
 
-@a_bug(reason="the weight of the blend is in the file only")
 def test_json_is_what_is_written(copied: Path, capsys: pytest.CaptureFixture[str]):
     found = json.loads(command(capsys, "evaluate", str(copied), "--json").out)
     assert found == json.loads((copied / "evaluation-test.json").read_text())
@@ -778,11 +768,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
 }
 
 
-LEFT_BEHIND = ("unknown scorer", "unknown folder", "scorer of other data", "a walker as scorer")
-BEGUN_TOO_EARLY = a_bug(reason="the folder is begun before the scorer is looked at")
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=BEGUN_TOO_EARLY if name in LEFT_BEHIND else ()) for name in MISTAKES])
+@pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_get_one_clear_message(
     village: Path, trained: Run, capsys: pytest.CaptureFixture[str], name: str, other_scorer: Path
 ):
@@ -818,7 +804,6 @@ def test_no_training_questions(in_folder: Path, capsys: pytest.CaptureFixture[st
     assert "has no training questions" in told
 
 
-@a_bug(reason="they are missed after a scorer was trained")
 def test_no_training_questions_are_told_before_a_scorer_is_trained(tmp_path: Path):
     watched = Recorder()
     with pytest.raises(DataError, match="has no training questions"):
@@ -829,7 +814,6 @@ def test_no_training_questions_are_told_before_a_scorer_is_trained(tmp_path: Pat
     assert not (tmp_path / "run").exists()
 
 
-@a_bug(reason="it is missed after a folder was begun and a scorer was trained")
 def test_tensorboard_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
     with pytest.raises(HopwalkError, match="--tensorboard needs the package tensorboard, which is not installed"):
@@ -845,7 +829,6 @@ def test_no_going_on_with_other_data(trained: Run):
     assert results_of(trained) == before
 
 
-@a_bug(reason="the kind of a run that is gone on with is not looked at")
 def test_no_going_on_with_a_run_of_another_kind(copied: Path, trained: Run):
     with pytest.raises(RunError, match="a run of kind 'scorer', not a walker"):
         api.train(VILLAGE, trained.settings, out=copied / "scorer", resume=True)
@@ -853,7 +836,6 @@ def test_no_going_on_with_a_run_of_another_kind(copied: Path, trained: Run):
         api.train_scorer(VILLAGE, trained.settings, out=copied, resume=True)
 
 
-@a_bug(reason="the scorer in the folder is taken for the one given, even half trained")
 def test_going_on_with_a_scorer_given_later(tmp_path: Path, trained: Run, checkpoints: None):
     """The run has begun to train a scorer of its own: it must not be taken half trained, nor for the one that is given."""
     settings, out = settings_of({"scorer.seed": 1}), tmp_path / "run"
@@ -985,7 +967,6 @@ def test_a_damaged_checkpoint_is_not_gone_on_with(
         api.train(VILLAGE, settings, out=tmp_path / "run", scorer=scorer, resume=True)
 
 
-@a_bug(reason="--reward is left out in silence")
 def test_contradicting_options(village: Path, trained: Run, capsys: pytest.CaptureFixture[str]):
     """Of two things that are said, neither is left out in silence."""
     assert "--reward" in mistake(capsys, "train", "village", *SET, "--scorer", "complex", "--reward", "distmult")

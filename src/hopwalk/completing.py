@@ -1,7 +1,7 @@
 """Missing facts for a whole graph: every question of the chosen relations is asked, and what is likely enough is written down.
 
 Rows go to a table of text beside the target as they are found, with a note of how far that is. So an interrupted run goes on
-where it stopped, and memory does not grow with the graph. In the end the table becomes the target, in the format its name asks for.
+where it stopped, and memory does not grow with the graph. In the end the table becomes the target, in the format of its name.
 """
 
 from __future__ import annotations

@@ -176,16 +176,17 @@ def load_settings(
 ) -> Settings:
     """Settings of a preset (a name, or a path to a TOML file) with `group.name=value` overrides on top.
 
-    Where neither says anything, what is `suited` to the data comes before the defaults.
+    Where neither says anything, what is `suited` to the data comes before the defaults and the modern recipes.
 
     What neither says of the scorer and the walker comes from their recipes: `scorer.recipe` with `scorer.model`, and
     `walker.recipe` choose them, and the preset's name, if it is that of a data set, chooses what the recipe has for that set.
     """
     values: dict[str, Any] = {}
+    suiting: dict[str, Any] = {}
     for name, value in (suited or {}).items():
-        _set_dotted(values, name, value)
+        _set_dotted(suiting, name, value)
     if preset != "default":  # default.toml repeats the defaults of the classes
-        values = _merged(values, _read_preset(preset))
+        values = _read_preset(preset)
     for override in overrides:
         name, sign, text = override.partition("=")
         if not sign:
@@ -194,8 +195,11 @@ def load_settings(
     for group, recipe_values in (("scorer", _scorer_recipe), ("walker", _walker_recipe)):
         said = values.setdefault(group, {})
         if isinstance(said, dict):
-            values[group] = recipe_values(said, str(preset)) | said
-    return validated(values)
+            recipe, suits = recipe_values(said, str(preset)), suiting.pop(group, {})
+            # A published recipe stays as it is; where it says nothing, there is room for what suits.
+            is_modern = said.get("recipe", "modern") == "modern"
+            values[group] = (recipe | suits if is_modern else suits | recipe) | said
+    return validated(_merged(suiting, values))
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

@@ -107,6 +107,11 @@ class Run:
         self.require_same_data(dataset)
         return dataset
 
+    def require_kind(self, kind: str, *, remedy: str = "") -> None:
+        """An error if the run is of another kind."""
+        if self.about["kind"] != kind:
+            raise RunError(f"this is a run of kind {self.about['kind']!r}, not a {kind}", path=self.path, remedy=remedy)
+
     def require_same_data(self, dataset: Dataset) -> None:
         """An error if the data set is not the one of this run."""
         own = self.about.get("dataset")

@@ -117,6 +117,16 @@ def _as_settings(said: dict[str, Any]) -> dict[str, Any]:
     return {setting: value for name, value in said.items() for setting in names[name]}
 
 
+def _refuse_contradictions(said: dict[str, Any]) -> None:
+    """An error if something is said of the walker where only a scorer is trained."""
+    from hopwalk.errors import SettingsError
+
+    of_walker = [name for name in ("walker", "reward", "reward_shaping", "action_dropout", "guidance") if name in said]
+    if "scorer" in said and of_walker:
+        option = f"--{of_walker[0].replace('_', '-')}"
+        raise SettingsError(f"--scorer trains nothing but a scorer: {option} has no meaning with it", remedy="Leave one out.")
+
+
 def is_run_folder(text: str) -> bool:
     """Whether that is the path of a run, rather than the name of a model."""
     return (Path(text) / "run.json").exists()
@@ -150,6 +160,7 @@ def _with_options(command: Callable[..., None], more: dict[str, Any], *, depends
 
         reading = {name: given.pop(name) for name in _READING}
         said = {name: value for name in more if (value := given.pop(name)) is not None}
+        _refuse_contradictions(said)
         overrides = [f"{name}={json.dumps(value)}" for name, value in _as_settings(said).items()]
         overrides += given.pop("overrides") or ()
         preset = given.pop("preset")

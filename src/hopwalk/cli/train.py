@@ -52,6 +52,7 @@ def train(
     """
     from hopwalk import api
     from hopwalk.config import fold_name
+    from hopwalk.errors import SettingsError
     from hopwalk.run import refuse_used_folder
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
@@ -63,6 +64,9 @@ def train(
             watcher = bars.begin("scorer", chosen.scorer.epochs)[0]
             run = api.train_scorer(dataset, chosen, out=folder, resume=resume, watcher=watcher, tensorboard=tensorboard)
     else:
+        if reward is not None and not (chosen.walker.reward_shaping or chosen.walker.guidance):
+            remedy = "Leave it out, or let it count with --reward-shaping or --guidance."
+            raise SettingsError("--reward names a scorer, but the walker has no use for one", remedy=remedy)
         folder = out or Path("runs") / dataset.name
         was_finished = resume and _is_finished(folder)
         if not (resume and (folder / "run.json").exists()):
@@ -107,7 +111,8 @@ def _print_end(run: Run, was_finished: bool) -> None:
     print_text(f"{run.path}: {end} after {about.get('epochs', 0)} epochs{reached}")
     if about.get("status") == "interrupted":
         print_text("Go on with the same command and --resume.")
-    print_text(f"`hopwalk evaluate {run.path}` ranks the test answers.")
+    if run.weights_path.exists():
+        print_text(f"`hopwalk evaluate {run.path}` ranks the test answers.")
 
 
 class TrainingBars:
@@ -215,7 +220,8 @@ def evaluate(
         return
     found = api.evaluate_walker(run, split, complete_filter=complete, directions="both" if both else "tails")
     if as_json:
-        print_json({name: evaluation.to_dict() for name, evaluation in found.items()})
+        numbers = {name: evaluation.to_dict() for name, evaluation in found.items()}
+        print_json(numbers | {"blend_weight": Run.open(run).about.get("blend_weight")})
     else:
         _print_walker(found)
 

@@ -62,6 +62,7 @@ def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool) -> Ru
 
 def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
     run = Run.open(path)
+    run.require_kind(SCORER)
     run.require_same_data(dataset)
     require_same_settings(run, settings, ["scorer"])
     return run
@@ -102,8 +103,7 @@ def load_scorer(path: str | Path) -> Scorer:
     run = Run.open(path)
     if run.about["kind"] == ENSEMBLE:
         return _load_ensemble(run)
-    if run.about["kind"] != SCORER:
-        raise RunError(f"this is a run of kind {run.about['kind']!r}, not a scorer", path=path)
+    run.require_kind(SCORER)
     dataset, settings = run.dataset, run.settings.scorer
     scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings, dataset.facts)
     load_arrays(scorer, best_arrays(run, scorer, settings.model))

@@ -14,7 +14,7 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
     guided = (
         f"guided: the scorer's opinion of an entity counts on the last hop (weight {walker.guidance:g} at first, then learnt)"
     )
-    scorer = f"{settings.scorer.model}, in the folder `scorer`" if walker.reward_shaping or walker.guidance else "none"
+    scorer = f"{_scorer_of(run)}, in the folder `scorer`" if walker.reward_shaping or walker.guidance else "none"
     rows = {
         "policy": guided if walker.guidance else "the paper's: the scorer has no part in the walk",
         "edges are known by": "relation and entity" if walker.uses_entities else "relation only",
@@ -29,7 +29,8 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
         "dev MRR by paths (tails, filtered without test facts)": "no dev questions" if mrr is None else f"{100 * mrr:.2f}",
     }
     if about.get("blend_weight") is not None:
-        rows["weight of paths in the blend"] = f"{about['blend_weight']:g}, chosen on dev"
+        why = "chosen on dev" if "valid_mrr_by" in about else "without dev questions to choose it on"
+        rows["weight of paths in the blend"] = f"{about['blend_weight']:g}, {why}"
     write_text(
         run.path / "card.md",
         f"# A walker on {data.name}\n\n"
@@ -40,3 +41,9 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
         "All settings are in `settings.toml`, the course of training in `history.jsonl`. Answers come from the graph it was "
         "given: what is missing or wrong there is missing or wrong in its paths.\n",
     )
+
+
+def _scorer_of(run: Run) -> str:
+    """What the scorer is called: one that was given need not be that of the settings."""
+    scorer = Run.open(run.path / "scorer")
+    return "an ensemble" if scorer.about["kind"] == "ensemble" else scorer.settings.scorer.model

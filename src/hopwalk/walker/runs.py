@@ -10,12 +10,13 @@ from typing import Any
 from hopwalk.config import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
-from hopwalk.errors import RunError
+from hopwalk.errors import DataError, RunError
 from hopwalk.evaluation import Evaluation, evaluate_split_by
 from hopwalk.graph import build_graph
 from hopwalk.ranking import Directions, answers_to_leave_out, metrics, questions_of, rank_answers_by
 from hopwalk.run import Run, copy_run, refuse_used_folder
 from hopwalk.scorers import runs as scorer_runs
+from hopwalk.scorers.models import build_scorer
 from hopwalk.tensorboard import TensorBoard
 from hopwalk.training import Watcher, best_arrays, load_arrays, train
 from hopwalk.walker.card import write_card
@@ -63,28 +64,43 @@ def train_into(
     tensorboard: bool = False,
 ) -> Run:
     """Train a scorer, unless a run of one is given, then a walker with it; or go on with the run that is there."""
-    is_there = resume and (path / "run.json").exists()
-    run = _continued(path, dataset, settings) if is_there else _begun(path, dataset, settings, resume)
-    if run.about.get("status") == "finished":
+    learnt = _with_valid_learnt(dataset) if settings.walker.learn_valid else dataset
+    run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else None
+    if run and run.about.get("status") == "finished":
         return run
+    _refuse_what_cannot_be_trained(dataset, learnt, settings, scorer_run)
+    board = [TensorBoard(path / "tensorboard")] if tensorboard else []
+    run = run or _begun(path, dataset, settings, resume)
     opinions = None
     if needs_scorer(settings):
         if not _scorer_is_ready(path, dataset, settings, scorer_run, make_watchers):
             run.write_about(run.about | {"status": "interrupted"})
             return run
         opinions = Opinions(scorer_runs.load_scorer(path / SCORER_FOLDER))
-    learnt = _with_valid_learnt(dataset) if settings.walker.learn_valid else dataset
     walker = build_walker(learnt, settings)
-    watchers = [*make_watchers(WALKER, settings.walker.epochs), *([TensorBoard(path / "tensorboard")] if tensorboard else [])]
+    watchers = [*make_watchers(WALKER, settings.walker.epochs), *board]
     outcome = train(run, WalkerLearner(walker, learnt, settings, opinions), watchers)
     if outcome is None:  # stopped before it was as far as it had been before
         return run
-    about = run.about | outcome | _blend_chosen(Decoder(walker, settings, opinions), dataset, settings)
+    about = run.about | outcome | _blend_chosen(Decoder(walker, settings, opinions), learnt, settings)
     write_card(run, about)
     run.write_about(about)  # last: what is called finished is whole
     if outcome["status"] == "finished":
         run.checkpoint_path.unlink(missing_ok=True)
     return run
+
+
+def _refuse_what_cannot_be_trained(dataset: Dataset, learnt: Dataset, settings: Settings, scorer_run: Path | None) -> None:
+    """Tell it before the folder is begun, which would stand in the way of the next try, and before a scorer is trained."""
+    if not len(learnt.train):
+        raise DataError(f"{dataset.name} has no training questions")
+    if not needs_scorer(settings):
+        return
+    if scorer_run is None:
+        build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer, dataset.facts)
+    else:
+        Run.open(scorer_run).require_same_data(dataset)
+        scorer_runs.load_scorer(scorer_run)
 
 
 def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool) -> Run:
@@ -94,6 +110,7 @@ def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool) -> Ru
 
 def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
     run = Run.open(path)
+    run.require_kind(WALKER)
     run.require_same_data(dataset)
     groups = ("graph", "walk", "walker", *(("scorer",) if needs_scorer(settings) else ()))
     scorer_runs.require_same_settings(run, settings, groups)
@@ -105,10 +122,12 @@ def _scorer_is_ready(
 ) -> bool:
     """Put the scorer into the run folder; False if its training was interrupted."""
     folder = path / SCORER_FOLDER
-    if scorer_run is not None and not (folder / "run.json").exists():
-        Run.open(scorer_run).require_same_data(dataset)
-        copy_run(scorer_run, folder)
     if scorer_run is not None:
+        if not (folder / "run.json").exists():
+            copy_run(scorer_run, folder)
+        elif Run.open(folder).about != Run.open(scorer_run).about:
+            remedy = "Go on without --reward, or choose another folder."
+            raise RunError(f"the run has begun with another scorer than that of {scorer_run}", path=path, remedy=remedy)
         return True
     watchers = make_watchers("scorer", settings.scorer.epochs)
     return bool(
@@ -151,9 +170,7 @@ def _blend_chosen(decoder: Decoder, dataset: Dataset, settings: Settings) -> dic
 def load_walker(path: str | Path) -> TrainedWalker:
     """The walker of a run folder, ready to walk."""
     run = Run.open(path)
-    if run.about["kind"] != WALKER:
-        remedy = "`hopwalk train DATA` without --scorer trains a walker."
-        raise RunError(f"this is a run of kind {run.about['kind']!r}, not a walker", path=path, remedy=remedy)
+    run.require_kind(WALKER, remedy="`hopwalk train DATA` without --scorer trains a walker.")
     settings, dataset = run.settings, run.dataset
     if not run.weights_path.exists():
         raise RunError("the walker is not trained yet", path=path, remedy="Go on with `hopwalk train … --resume`.")
@@ -175,6 +192,8 @@ def evaluate_walker(
     trained: TrainedWalker, split: str, *, complete_filter: bool = False, directions: Directions = "tails"
 ) -> dict[str, Evaluation]:
     """What a split says of the walker: ranked by paths alone, by the scorer alone, and by the blend of both."""
+    if split == "valid" and trained.settings.walker.learn_valid:
+        raise DataError("the walker has learnt the dev facts, so it cannot be asked for them", remedy="Evaluate it on test.")
     decoder = trained.decoder
     weights = [] if trained.blend_weight is None else [trained.blend_weight]
     found = evaluate_split_by(
