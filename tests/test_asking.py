@@ -59,6 +59,11 @@ def test_only_what_is_new(walker: TrainedWalker, with_scorer: TrainedWalker):
         assert answers and not any(answer.is_known for answer in answers)
 
 
+def test_paths_that_differ_in_their_stays_are_one(walker: TrainedWalker):
+    for answer in api.ask(walker, "child 0", "mother", k=20, num_paths=10):
+        assert len({path.edges for path in answer.paths}) == len(answer.paths)
+
+
 def test_the_inverse_can_be_asked(walker: TrainedWalker):
     answers = api.ask(walker, "mother 0", "mother⁻¹", k=50)
     assert {answer.entity for answer in answers if answer.is_known} == {"child 0", "child 16"}

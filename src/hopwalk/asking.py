@@ -12,11 +12,13 @@ from hopwalk.config import fold_name
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import UnknownNameError, did_you_mean
+from hopwalk.walker.beam import Reached
 from hopwalk.walker.decoding import blend
 from hopwalk.walker.runs import TrainedWalker
 from hopwalk.walker.steps import Questions
 
 INVERSE = "⁻¹"
+ROOM = 4  # how many times as many paths are looked at as are shown: some differ only in where they stay
 
 
 def ask(
@@ -30,7 +32,7 @@ def ask(
     dataset = trained.dataset
     head_id, relation_id = entity_id(dataset, head), directed_relation_id(dataset, relation)
     questions = Questions(torch.tensor([head_id]), torch.tensor([relation_id]))
-    reached = trained.decoder.reached(questions, num_paths=num_paths, blocks_known=only_new)
+    reached = trained.decoder.reached(questions, num_paths=ROOM * num_paths, blocks_known=only_new)
     by_paths = np.full((1, len(dataset.entities)), -np.inf, dtype=np.float32)
     by_paths[0, reached.entities.numpy()] = reached.scores.numpy()
     scores, probabilities = by_paths[0], None
@@ -47,10 +49,7 @@ def ask(
     answers = []
     for rank, entity in enumerate((found for found in best.tolist() if scores[found] > -np.inf), start=1):
         place = places.get(entity)
-        paths: tuple[Path, ...] = ()
-        if place is not None:
-            rows = range(int(reached.path_offsets[place]), int(reached.path_offsets[place + 1]))
-            paths = tuple(path_of(dataset, head_id, reached.paths[row].tolist(), float(reached.path_scores[row])) for row in rows)
+        paths = () if place is None else paths_to(dataset, head_id, reached, place)[:num_paths]
         answers.append(
             Answer(
                 entity=dataset.entities.name(entity),
@@ -67,6 +66,16 @@ def ask(
 
 def _ids(id_: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
     return np.array([id_], dtype=np.int32)
+
+
+def paths_to(dataset: Dataset, head_id: int, reached: Reached, place: int) -> tuple[Path, ...]:
+    """The paths to the entity at a place among those reached, likeliest first; of those that differ in their stays, one."""
+    rows = range(int(reached.path_offsets[place]), int(reached.path_offsets[place + 1]))
+    found = (path_of(dataset, head_id, reached.paths[row].tolist(), float(reached.path_scores[row])) for row in rows)
+    distinct: dict[tuple[Edge, ...], Path] = {}
+    for path in found:
+        distinct.setdefault(path.edges, path)
+    return tuple(distinct.values())
 
 
 def path_of(dataset: Dataset, head_id: int, steps: list[int], log_prob: float) -> Path:

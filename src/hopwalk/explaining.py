@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from hopwalk.answers import Path
-from hopwalk.asking import directed_relation_id, entity_id, path_of
+from hopwalk.asking import ROOM, directed_relation_id, entity_id, paths_to
 from hopwalk.config import GraphSettings
 from hopwalk.graph import build_graph
 from hopwalk.reach import reached as within_reach
@@ -72,18 +72,18 @@ def explain(trained: TrainedWalker, head: str, relation: str, tail: str, *, num_
     columns = [np.array([id_], dtype=np.int32) for id_ in ids]
     questions = training_questions(walker.graph, *columns)
     log_odds = trained.opinions.log_odds(questions.heads, questions.relations) if trained.opinions else None
-    found = _searched(trained, questions, log_odds, trained.settings.walk.beam, num_paths)
+    found = _searched(trained, questions, log_odds, trained.settings.walk.beam, ROOM * num_paths)
     is_known = bool(walker.known.contains(*columns)[0])
     place = _place(found, ids[2])
     rank, why_not = None, ""
     if place is not None:
         others = set(walker.known.answers(columns[0], columns[1])[1].tolist()) - {ids[2]}
         rank = 1 + sum(entity not in others for entity in found.entities[:place].tolist())
-        reasons = _reasons(trained, found, place, ids)
+        reasons = _reasons(trained, found, place, ids, num_paths)
     else:
         wider, why_not = _why_not(trained, questions, log_odds, ids, is_known)
         place_in_wider = _place(wider, ids[2]) if wider is not None else None
-        reasons = () if wider is None or place_in_wider is None else _reasons(trained, wider, place_in_wider, ids)
+        reasons = () if wider is None or place_in_wider is None else _reasons(trained, wider, place_in_wider, ids, num_paths)
     return Explanation(
         head=dataset.entities.name(ids[0]),
         relation=relation,
@@ -115,13 +115,12 @@ def _place(found: Reached, entity: int) -> int | None:
     return int(places[0]) if len(places) else None
 
 
-def _reasons(trained: TrainedWalker, found: Reached, place: int, ids: tuple[int, int, int]) -> tuple[Reason, ...]:
+def _reasons(trained: TrainedWalker, found: Reached, place: int, ids: tuple[int, int, int], num_paths: int) -> tuple[Reason, ...]:
     dataset, relation_ids = trained.dataset, trained.dataset.relation_ids
     counter, is_inverse = RuleCounter(dataset.facts, dataset), bool(relation_ids.is_inverse(ids[1]))
     name = dataset.relations.name(relation_ids.inverse(ids[1]) if is_inverse else ids[1])
     reasons = []
-    for row in range(int(found.path_offsets[place]), int(found.path_offsets[place + 1])):
-        path = path_of(dataset, ids[0], found.paths[row].tolist(), float(found.path_scores[row]))
+    for path in paths_to(dataset, ids[0], found, place)[:num_paths]:
         rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), is_inverse)
         reasons.append(Reason(path, rule, counter.count(rule)))
     return tuple(reasons)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hopwalk.answers import Path
-from hopwalk.asking import directed_relation_id, path_of
+from hopwalk.asking import directed_relation_id, paths_to
 from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
 from hopwalk.rules import Evidence, Rule, RuleCounter
@@ -81,8 +81,7 @@ def used_rules(
         for row, head in enumerate(part.heads.tolist()):
             best = range(int(found.offsets[row]), min(int(found.offsets[row + 1]), int(found.offsets[row]) + answers))
             for place in best:
-                for number in range(int(found.path_offsets[place]), int(found.path_offsets[place + 1])):
-                    path = path_of(dataset, head, found.paths[number].tolist(), float(found.path_scores[number]))
+                for path in paths_to(dataset, head, found, place):
                     rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), is_inverse)
                     use = uses.setdefault(rule, _Use())
                     use.probability += float(np.exp(path.log_prob))
