@@ -28,7 +28,7 @@ def test_a_result_says_what_made_it(path: Path):
     assert result["source"]["cpu"]
     assert result["history"]
     assert result["training_seconds"] > 0
-    if not result["settings"]["learn_valid"]:
+    if not result["settings"].get("learn_valid"):
         assert result["valid"]["tails"]["mrr"] == pytest.approx(max(record["valid_mrr"] for record in result["history"]))
     assert 0 < result["test"]["tails"]["mrr_pessimistic"] <= result["test"]["tails"]["mrr"] <= 1
 
