@@ -13,8 +13,8 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Triples
 from hopwalk.graph import build_graph
 from hopwalk.optimizers import Optimizer
-from hopwalk.walker import ragged
-from hopwalk.walker.beam import beam_search
+from hopwalk.walker import ragged, steps
+from hopwalk.walker.beam import beam_scores, beam_search
 from hopwalk.walker.counting import DistinctCount
 from hopwalk.walker.edge_scores import _Dense, _Sampled
 from hopwalk.walker.learning import Baseline, policy_loss
@@ -317,6 +317,26 @@ def test_a_wide_beam_is_exhaustive(hops: int, pooling: str):
     assert {
         tuple(row): score for row, score in zip(found.paths.tolist(), found.path_scores.tolist(), strict=True)
     } == pytest.approx(as_rows, abs=1e-5)
+
+
+@pytest.mark.parametrize("beam", [2, 3, 100])
+@pytest.mark.parametrize("pooling", ["max", "sum"])
+def test_scores_of_all_entities_are_those_of_the_search(beam: int, pooling: str):
+    walker, questions = walker_of(), asked((0, 1), (3, 1), (1, 2))
+    found = beam_search(walker, questions, hops=3, beam=beam, pooling=pooling)
+    expected = torch.full((3, 5), -torch.inf)
+    expected[ragged.rows_of(found.offsets), found.entities] = found.scores
+    assert torch.allclose(beam_scores(walker, questions, hops=3, beam=beam, pooling=pooling), expected, atol=1e-5)
+
+
+def test_marks_and_the_set_of_known_answers_agree(monkeypatch: pytest.MonkeyPatch):
+    walker = walker_of()
+    for questions in (asked((0, 0), (1, 0)), asked_with_answers(walker, (0, 0, 1), (0, 1, 1), (2, 0, 4))):
+        marked = walker.step(walker.begin(questions), questions, is_last=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(steps, "MOST_MARKS", 0)
+            looked_up = walker.step(walker.begin(questions), questions, is_last=True)
+        assert choices_by_walk(marked) == choices_by_walk(looked_up)
 
 
 def test_questions_are_decoded_together_as_alone():

@@ -29,22 +29,25 @@ class Reached:
     paths: Tensor
 
 
-@torch.inference_mode()
-def beam_search(
-    walker: Walker,
-    questions: Questions,
-    *,
-    hops: int,
-    beam: int,
-    pooling: str = "max",
-    log_odds: Tensor | None = None,
-    num_paths: int = 1,
-    blocks_known: bool = True,
-) -> Reached:
-    """Keep the `beam` likeliest walks at each hop; at the last, the `beam` best entities among all that their next edges reach.
+@dataclass(frozen=True)
+class LastEdges:
+    """The edges that the walks of a beam can take last [N]: whose they are, where they lead, log-probabilities of whole walks.
 
-    An entity has the score of its best path ("max", the paper's), or of all its paths together ("sum").
+    `trails` are the relations and entities of every walk before them [S, 2(T−1)].
     """
+
+    questions: Tensor
+    walks: Tensor
+    relations: Tensor
+    tails: Tensor
+    totals: Tensor
+    trails: Tensor
+
+
+def _last_edges(
+    walker: Walker, questions: Questions, hops: int, beam: int, log_odds: Tensor | None, blocks_known: bool
+) -> LastEdges:
+    """Keep the `beam` likeliest walks of every question at each hop but the last, and look at all their next edges there."""
     walks = walker.begin(questions)
     scores = torch.zeros(len(walks))
     trails = torch.empty(len(walks), 0, dtype=torch.int64)
@@ -63,18 +66,55 @@ def beam_search(
         trails, scores = torch.cat([trails[rows], edges], dim=1), totals[chosen]
         parents, rows = torch.unique(rows, return_inverse=True)  # the others are not continued
         walks = walker.take(walks.some(parents), choices, chosen, rows)
-    return _gathered(
-        walks.questions[of_walks],
-        of_walks,
-        choices.relations,
-        choices.tails,
-        totals,
-        trails,
-        len(questions),
-        beam,
-        pooling,
-        num_paths,
-    )
+    return LastEdges(walks.questions[of_walks], of_walks, choices.relations, choices.tails, totals, trails)
+
+
+@torch.inference_mode()
+def beam_search(
+    walker: Walker,
+    questions: Questions,
+    *,
+    hops: int,
+    beam: int,
+    pooling: str = "max",
+    log_odds: Tensor | None = None,
+    num_paths: int = 1,
+    blocks_known: bool = True,
+) -> Reached:
+    """Keep the `beam` likeliest walks at each hop; at the last, the `beam` best entities among all that their next edges reach.
+
+    An entity has the score of its best path ("max", the paper's), or of all its paths together ("sum").
+    """
+    last = _last_edges(walker, questions, hops, beam, log_odds, blocks_known)
+    return _gathered(last, len(questions), beam, pooling, num_paths)
+
+
+@torch.inference_mode()
+def beam_scores(
+    walker: Walker,
+    questions: Questions,
+    *,
+    hops: int,
+    beam: int,
+    pooling: str = "max",
+    log_odds: Tensor | None = None,
+) -> Tensor:
+    """What `beam_search` finds, without paths, as the score of every entity [Q, E]; -inf for those it does not find.
+
+    Nothing is sorted for that, which makes it several times faster where edges are many.
+    """
+    last, num_entities = _last_edges(walker, questions, hops, beam, log_odds, True), walker.graph.num_entities
+    places = last.questions * num_entities + last.tails
+    scores = torch.full((len(questions) * num_entities,), -torch.inf)
+    scores.scatter_reduce_(0, places, last.totals, "amax")
+    if pooling == "sum":
+        relative = last.totals.sub_(scores.index_select(0, places)).exp_()
+        scores += torch.zeros_like(scores).scatter_add_(0, places, relative).log_().nan_to_num_(neginf=0.0)
+    found = scores.view(len(questions), num_entities)
+    if beam < num_entities:
+        best = torch.topk(found, beam, dim=1)
+        found = torch.full_like(found, -torch.inf).scatter_(1, best.indices, best.values)
+    return found
 
 
 @torch.inference_mode()
@@ -110,27 +150,16 @@ def _offsets_of_questions(walk_questions: Tensor, offsets: Tensor, num_questions
     return offsets[ragged.offsets_of(num_walks)]
 
 
-def _gathered(
-    questions: Tensor,
-    walks: Tensor,
-    relations: Tensor,
-    tails: Tensor,
-    totals: Tensor,
-    trails: Tensor,
-    num_questions: int,
-    beam: int,
-    pooling: str,
-    num_paths: int,
-) -> Reached:
+def _gathered(last: LastEdges, num_questions: int, beam: int, pooling: str, num_paths: int) -> Reached:
     """The walks' last edges, grouped by question and entity."""
-    by_score = torch.argsort(totals, descending=True, stable=True)
-    keys = (questions << 32 | tails)[by_score]
+    by_score = torch.argsort(last.totals, descending=True, stable=True)
+    keys = (last.questions << 32 | last.tails)[by_score]
     keys, order = torch.sort(keys, stable=True)
     order = by_score[order]  # by question, then entity, then score
     is_first = torch.ones(len(keys), dtype=torch.bool)
     is_first[1:] = keys[1:] != keys[:-1]
     starts = torch.cat([is_first.nonzero().squeeze(1), torch.tensor([len(keys)])])
-    sorted_totals = totals[order]
+    sorted_totals = last.totals[order]
     scores = sorted_totals[starts[:-1]]
     if pooling == "sum":
         relative = (sorted_totals - ragged.spread(scores, starts)).exp_()
@@ -141,6 +170,6 @@ def _gathered(
     path_counts = starts.diff()[best].clamp(max=num_paths)
     path_offsets = ragged.offsets_of(path_counts)
     rows = order[torch.arange(int(path_offsets[-1])) + ragged.spread(starts[:-1][best] - path_offsets[:-1], path_offsets)]
-    last = torch.stack([relations[rows], tails[rows]], dim=1)
-    paths = torch.cat([trails[walks[rows]], last], dim=1)
-    return Reached(ragged.offsets_of(counts), entities, scores[best], path_offsets, totals[rows], paths)
+    ends = torch.stack([last.relations[rows], last.tails[rows]], dim=1)
+    paths = torch.cat([last.trails[last.walks[rows]], ends], dim=1)
+    return Reached(ragged.offsets_of(counts), entities, scores[best], path_offsets, last.totals[rows], paths)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hopwalk.config import Settings
 from hopwalk.data.triples import Ids
-from hopwalk.walker.beam import Reached, beam_search
+from hopwalk.walker.beam import Reached, beam_scores, beam_search
 from hopwalk.walker.opinions import Opinions
 from hopwalk.walker.steps import Questions, Walker
 
@@ -41,13 +41,19 @@ class Decoder:
 
     def path_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
         """The log-probability of every entity by its paths, -inf where none leads to it [Q, E]."""
-        scores = np.full((len(heads), self._walker.graph.num_entities), -np.inf, dtype=np.float32)
+        scores = np.empty((len(heads), self._walker.graph.num_entities), dtype=np.float32)
         at_once = max(WALKS_AT_ONCE // self._settings.beam, 1)
         for first in range(0, len(heads), at_once):
             rows = slice(first, first + at_once)
-            found = self.reached(Questions(_ids(heads[rows]), _ids(relations[rows])))
-            question_rows = first + np.repeat(np.arange(len(found.offsets) - 1), found.offsets.diff().numpy())
-            scores[question_rows, found.entities.numpy()] = found.scores.numpy()
+            questions = Questions(_ids(heads[rows]), _ids(relations[rows]))
+            scores[rows] = beam_scores(
+                self._walker,
+                questions,
+                hops=self._settings.hops,
+                beam=self._settings.beam,
+                pooling=self._pooling,
+                log_odds=self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None,
+            ).numpy()
         return scores
 
     def scores(self, heads: Ids, relations: Ids, weights: Sequence[float]) -> dict[str, NDArray[np.float32]]:

@@ -20,6 +20,8 @@ from hopwalk.walker.policy import Memory, Policy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MOST_MARKS = 2**25  # bytes to mark known answers in; where that is too little they are looked up in a set
+
 
 @dataclass(frozen=True)
 class Questions:
@@ -141,6 +143,15 @@ class Walker:
     def _is_other_answer(self, walks: Walks, questions: Questions, offsets: Tensor, edges: Tensor) -> Tensor:
         """Whether each edge leads to a known answer that is not the one asked [N]."""
         tails = self._tails[edges]
+        num_entities = self.graph.num_entities
+        if len(questions) * num_entities <= MOST_MARKS:  # mark the answers of each question, and look the marks up
+            starts, answers = self.known.answers(questions.heads.numpy(), questions.relations.numpy())
+            rows = np.repeat(np.arange(len(questions)), np.diff(starts))
+            marks = torch.zeros(len(questions) * num_entities, dtype=torch.bool)
+            marks[torch.from_numpy(rows * num_entities + answers)] = True
+            if questions.answers is not None:
+                marks[torch.arange(len(questions)) * num_entities + questions.answers] = False
+            return marks.index_select(0, ragged.spread(walks.questions * num_entities, offsets).add_(tails))
         heads = ragged.spread(questions.heads[walks.questions], offsets)
         relations = ragged.spread(questions.relations[walks.questions], offsets)
         is_known = torch.from_numpy(self.known.contains(heads.numpy(), relations.numpy(), tails.numpy()))
