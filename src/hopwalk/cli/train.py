@@ -121,14 +121,12 @@ class TrainingBars:
     def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+        self._bars = Progress(  # made to fit 80 columns
+            TextColumn("{task.description} {task.fields[epoch]}/{task.fields[epochs]}"),
+            BarColumn(bar_width=8),
             TextColumn("{task.fields[values]}"),
-            TextColumn("dev MRR {task.fields[mrr]}"),
+            TextColumn("dev {task.fields[mrr]}"),
             TimeRemainingColumn(compact=True),
-            TextColumn("left"),
             console=console(to_stderr=True),
         )
 
@@ -162,14 +160,14 @@ class TrainingBar:
         self._bars.start()  # not before there is something to show: an error may come first
         done, total = (epoch - 1) * num_batches + batch, self._num_epochs * num_batches
         shown = [name for name in ("reward", "entropy", "hits") if name in values] or ["loss"]
-        text = ", ".join(f"{name} {values[name]:.3f}" for name in shown)
+        text = " ".join(f"{name} {values[name]:.3g}" for name in shown)
         self._bars.update(self._task, completed=done, total=total, epoch=epoch, values=text, visible=True)
 
     def on_evaluation(self, record: Mapping[str, Any]) -> None:
         """Show the dev MRR; the best so far stands beside it."""
         if "valid_mrr" in record:
             self._best = max(record["valid_mrr"], self._best or 0.0)
-            self._bars.update(self._task, mrr=f"{100 * record['valid_mrr']:.2f}, best {100 * self._best:.2f}")
+            self._bars.update(self._task, mrr=f"{100 * record['valid_mrr']:.1f} best {100 * self._best:.1f}")
 
 
 def ensemble(
