@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ import numpy as np
 from benchmarks.machine import PROJECT, describe_source
 from hopwalk import api
 from hopwalk.config import load_settings
+from hopwalk.published import TABLE_2
 from hopwalk.run import write_text
 
 RUNS = PROJECT / "runs" / "results"
 RESULTS = PROJECT / "results" / "scorers"
+MakeResult = Callable[[str, str, str, int, list[str], str, str], Path]
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 
 
@@ -69,10 +72,9 @@ def _short(evaluation: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in evaluation.items() if key not in ("relations", "dataset", "split")}
 
 
-PAPER = {  # Table 2: test MRR of tails
-    "distmult": {"umls": 86.8, "kinship": 61.4, "fb15k-237": 41.7, "wn18rr": 46.2, "nell-995": 64.1},
-    "complex": {"umls": 93.4, "kinship": 88.4, "fb15k-237": 42.5, "wn18rr": 43.7, "nell-995": 72.6},
-    "conve": {"umls": 95.7, "kinship": 87.1, "fb15k-237": 43.5, "wn18rr": 44.9, "nell-995": 76.1},
+TITLES = {"distmult": "DistMult", "complex": "ComplEx", "conve": "ConvE"}
+PAPER = {  # test MRR of tails
+    scorer: {data: numbers[title][2] for data, numbers in TABLE_2.items()} for scorer, title in TITLES.items()
 }
 
 
@@ -176,26 +178,26 @@ class Printer:
         print(f"{self._name}: {shown} {reached}", flush=True)
 
 
-def main() -> None:
-    """Make the results that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def make_what_is_named(about: str, make: MakeResult, fill: Callable[[str], str], *, recipe_first: bool = False) -> None:
+    """Make the results that the command line names, or fill in the tables if it names none."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wanted", nargs="*", metavar="DATA:SCORER:RECIPE[:SEEDS]", help="none: fill in the tables of the docs")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="NAME=VALUE")
     parser.add_argument("--name", default="", help="ending of the result's name, for runs with other settings than the recipe's")
     parser.add_argument("--note", default="", help="what a reader should know of the circumstances")
     given = parser.parse_args()
-    if not given.wanted:
-        for page in PAGES:
-            text = page.read_text(encoding="utf-8")
-            if (filled := with_tables(text)) != text:
-                write_text(page, filled)
-                print(f"{page.name}: tables filled in")
+    for page in [] if given.wanted else PAGES:
+        text = page.read_text(encoding="utf-8")
+        if (filled := fill(text)) != text:
+            write_text(page, filled)
+            print(f"{page.name}: tables filled in")
     for wanted in given.wanted:
         data, scorer, recipe, *seeds = wanted.split(":")
         for seed in (seeds[0] if seeds else "0").split(","):
-            parts = [data, scorer, recipe, *([given.name] if given.name else []), seed]
-            print(make_result(data, scorer, recipe, int(seed), given.overrides, "-".join(parts), given.note))
+            names = [recipe, scorer] if recipe_first else [scorer, recipe]
+            parts = [data, *names, *([given.name] if given.name else []), seed]
+            print(make(data, scorer, recipe, int(seed), given.overrides, "-".join(parts), given.note))
 
 
 if __name__ == "__main__":
-    main()
+    make_what_is_named(__doc__, make_result, with_tables)

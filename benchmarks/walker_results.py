@@ -9,7 +9,6 @@ stopped, one that is finished is not trained again. With no arguments, the table
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import PROJECT, describe_source
-from benchmarks.scorer_results import PAGES, RUNS, Printer
+from benchmarks.scorer_results import RUNS, Printer, make_what_is_named
 from hopwalk import api
 from hopwalk.config import Settings, load_settings
 from hopwalk.published import TABLE_2
@@ -155,26 +154,5 @@ def with_tables(page: str) -> str:
     return re.sub(r"<!-- walkers -->.*?<!-- end -->", f"<!-- walkers -->\n{walkers_table()}\n<!-- end -->", page, flags=re.DOTALL)
 
 
-def main() -> None:
-    """Make the results that the command line names, or fill in the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wanted", nargs="*", metavar="DATA:SCORER:RECIPE[:SEEDS]", help="none: fill in the tables of the docs")
-    parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="NAME=VALUE")
-    parser.add_argument("--name", default="", help="ending of the result's name, for runs with other settings than the recipe's")
-    parser.add_argument("--note", default="", help="what a reader should know of the circumstances")
-    given = parser.parse_args()
-    if not given.wanted:
-        for page in PAGES:
-            text = page.read_text(encoding="utf-8")
-            if (filled := with_tables(text)) != text:
-                write_text(page, filled)
-                print(f"{page.name}: tables filled in")
-    for wanted in given.wanted:
-        data, scorer, recipe, *seeds = wanted.split(":")
-        for seed in (seeds[0] if seeds else "0").split(","):
-            parts = [data, recipe, scorer, *([given.name] if given.name else []), seed]
-            print(make_result(data, scorer, recipe, int(seed), given.overrides, "-".join(parts), given.note))
-
-
 if __name__ == "__main__":
-    main()
+    make_what_is_named(__doc__, make_result, with_tables, recipe_first=True)

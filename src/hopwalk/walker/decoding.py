@@ -16,7 +16,7 @@ from hopwalk.walker.steps import Questions, Walker
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)  # of paths in the blend, to choose from on dev
 PATHS, SCORER, BLEND = "paths", "scorer", "blend"
-WALKS_AT_ONCE = 8192
+WALKS_AT_ONCE, SCORES_AT_ONCE = 8192, 2**24  # bound the memory, whatever the beam and the number of entities
 
 
 class Decoder:
@@ -42,7 +42,7 @@ class Decoder:
     def path_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
         """The log-probability of every entity by its paths, -inf where none leads to it [Q, E]."""
         scores = np.empty((len(heads), self._walker.graph.num_entities), dtype=np.float32)
-        at_once = max(WALKS_AT_ONCE // self._settings.beam, 1)
+        at_once = max(min(WALKS_AT_ONCE // self._settings.beam, SCORES_AT_ONCE // scores.shape[1]), 1)
         for first in range(0, len(heads), at_once):
             rows = slice(first, first + at_once)
             questions = Questions(_ids(heads[rows]), _ids(relations[rows]))
