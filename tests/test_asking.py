@@ -15,14 +15,13 @@ from hopwalk.errors import DataError, RunError, UnknownNameError
 from hopwalk.walker.runs import TrainedWalker
 from tests.helpers import dataset_of
 from tests.test_training import command
-from tests.test_walker_runs import ALONE, VILLAGE, settings_of
+from tests.villages import ALONE, VILLAGE, settings_of, train_on_uncles
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learnt who uncles are, without a scorer."""
-    learnt = {"walker.rollouts": 10, "walker.epochs": 12, "walker.hidden_dropout": 0.0}
-    return api.train(VILLAGE, settings_of(ALONE | learnt), out=tmp_path_factory.mktemp("asked") / "run").path
+    return train_on_uncles(tmp_path_factory.mktemp("asked"))
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,12 @@ from hopwalk import api, completing
 from hopwalk.errors import HopwalkError, SettingsError, UnknownNameError
 from hopwalk.walker.runs import TrainedWalker
 from tests.test_training import command
-from tests.test_walker_runs import ALONE, VILLAGE, settings_of
+from tests.villages import VILLAGE, train_on_uncles
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    learnt = {"walker.rollouts": 10, "walker.epochs": 12, "walker.hidden_dropout": 0.0}
-    return api.train(VILLAGE, settings_of(ALONE | learnt), out=tmp_path_factory.mktemp("completed") / "run").path
+    return train_on_uncles(tmp_path_factory.mktemp("completed"))
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +98,10 @@ def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     target = tmp_path / "new.tsv"
     printed = command(capsys, "complete", str(folder), "--relation", "uncle", "--above", "0.2", "--out", str(target)).out
     assert "new facts from 28 questions" in printed.replace("\n", "") and target.exists()
+
+
+def test_mistakes_at_the_command_line_are_all_that_is_shown(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    told = command(capsys, "complete", str(folder), "--out", str(tmp_path / "new.doc"), code=1).err
+    assert told.startswith("error: new.doc has no ending")
+    (tmp_path / "file").touch()
+    assert "this is a file, not the folder of a run" in command(capsys, "ask", str(tmp_path / "file"), "a", "b", code=1).err

@@ -19,7 +19,7 @@ import torch
 import hopwalk
 from hopwalk import api, training
 from hopwalk.cli import train as cli_train
-from hopwalk.config import Settings, changed, load_settings, settings_toml, suited_settings
+from hopwalk.config import Settings, load_settings, settings_toml, suited_settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError, HopwalkError, RunError, SavedFileError
 from hopwalk.evaluation import Evaluation
@@ -31,50 +31,9 @@ from hopwalk.walker import training as walker_training
 from hopwalk.walker.decoding import WEIGHTS, blend_name
 from hopwalk.walker.runs import MakeWatchers
 from hopwalk.walker.steps import Questions
-from tests.helpers import FAMILY, Fact, dataset_of
+from tests.helpers import FAMILY, dataset_of
 from tests.test_training import Recorder, StopAt, Stopped, command, result_of
-
-
-def village_of(num_mothers: int = 16) -> Dataset:
-    """Uncles are brothers of the mother. Some of them are held out; whom people know says nothing."""
-    random = np.random.default_rng(0)
-    mothers, men = ([f"{name} {number}" for number in range(num_mothers)] for name in ("mother", "man"))
-    children = {f"child {number}": mothers[number % num_mothers] for number in range(2 * num_mothers)}
-    brothers = {mother: random.choice(men, 2, replace=False).tolist() for mother in mothers}
-    facts: list[Fact] = [(child, "mother", mother) for child, mother in children.items()]
-    facts += [(mother, "brother", brother) for mother in mothers for brother in brothers[mother]]
-    people = [*children, *mothers, *men]
-    facts += [(one, "knows", other) for one in people for other in random.choice(people, 3, replace=False).tolist()]
-    uncles = [(child, "uncle", uncle) for child, mother in children.items() for uncle in brothers[mother]]
-    held_out = [uncles[row] for row in random.permutation(len(uncles))[: len(uncles) // 3]]
-    return dataset_of(facts + [fact for fact in uncles if fact not in held_out], held_out[::2], held_out[1::2])
-
-
-VILLAGE = village_of()
-TINY: dict[str, Any] = {
-    "walk.hops": 2,
-    "walk.beam": 32,
-    "walker.dimension": 12,
-    "walker.history_dimension": 12,
-    "walker.history_layers": 1,
-    "walker.learning_rate": 0.01,
-    "walker.action_dropout": 0.1,
-    "walker.embedding_dropout": 0.1,
-    "walker.hidden_dropout": 0.1,
-    "walker.guidance": 0.3,
-    "walker.batch_size": 64,
-    "walker.epochs": 4,
-    "walker.patience": 100,
-    "scorer.dimension": 8,
-    "scorer.epochs": 4,
-    "scorer.batch_size": 64,
-}
-ALONE: dict[str, Any] = {"walker.reward_shaping": False, "walker.guidance": 0.0}  # without a scorer
-
-
-def settings_of(values: Mapping[str, Any] | None = None) -> Settings:
-    """Settings of a tiny walker and its tiny scorer, with others in their place."""
-    return changed(api.settings_for("village", dataset=VILLAGE), TINY | dict(values or {}))
+from tests.villages import ALONE, TINY, VILLAGE, settings_of, village_of
 
 
 def watching(kind: str, *watchers: Watcher) -> MakeWatchers:

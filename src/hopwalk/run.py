@@ -131,6 +131,8 @@ class Run:
         except FileNotFoundError:
             problem = "there is no such folder" if not self.path.exists() else f"this folder is no run: {name} is missing"
             raise RunError(problem, path=self.path, remedy=NOT_A_RUN) from None
+        except NotADirectoryError:
+            raise RunError("this is a file, not the folder of a run", path=self.path, remedy=NOT_A_RUN) from None
         except (OSError, ValueError) as error:
             raise RunError(f"the file is damaged or cannot be read ({error})", path=path, remedy=NOT_A_RUN) from None
         if not isinstance(content, dict):

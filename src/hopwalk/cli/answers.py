@@ -173,12 +173,17 @@ def complete(
     from hopwalk.api import complete as propose
 
     columns = BarColumn(bar_width=20), TextColumn("{task.description}"), TimeRemainingColumn(compact=True), TextColumn("left")
-    with Progress(*columns, console=console(to_stderr=True)) as bar:
-        task = bar.add_task("…", total=None)
+    bar = Progress(*columns, console=console(to_stderr=True))
+    task = bar.add_task("…", total=None)
 
-        def show(done: int, total: int, facts: int) -> None:
-            bar.update(task, completed=done, total=total, description=f"{done:,} of {total:,} questions, {facts:,} facts")
+    def show(done: int, total: int, facts: int) -> None:
+        bar.start()  # not before there is something to show: an error may come first
+        bar.update(task, completed=done, total=total, description=f"{done:,} of {total:,} questions, {facts:,} facts")
 
+    try:
         found = propose(run, out, relations=relation or (), above=above, resume=resume, on_progress=show)
+    finally:
+        if bar.live.is_started:
+            bar.stop()
     rate = found.questions_of_sitting / max(found.seconds, 1e-9)
     print_text(f"{out}: {found.facts:,} new facts from {found.questions:,} questions, {rate:,.0f} questions a second")
