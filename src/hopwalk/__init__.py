@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 # What `import hopwalk` offers, and where each is loaded from when it is first used: importing stays light.
 _PUBLIC = {
+    "compare": "api",
     "complete": "api",
     "explain": "api",
     "train": "api",
@@ -74,6 +75,7 @@ __all__ = [
     "ask",
     "check",
     "combine_scorers",
+    "compare",
     "complete",
     "evaluate",
     "evaluate_walker",

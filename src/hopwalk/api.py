@@ -21,6 +21,7 @@ from hopwalk.run import Run
 
 if TYPE_CHECKING:
     from hopwalk.answers import Answer
+    from hopwalk.comparing import By, Comparison
     from hopwalk.completing import Completed, OnProgress
     from hopwalk.evaluation import Evaluation
     from hopwalk.explaining import Explanation
@@ -35,6 +36,7 @@ __all__ = [
     "ask",
     "check",
     "combine_scorers",
+    "compare",
     "complete",
     "evaluate",
     "evaluate_walker",
@@ -311,6 +313,18 @@ def evaluate_walker(
     content = {name: evaluation.to_dict() for name, evaluation in found.items()}
     trained.run.write_json(_evaluation_file(split, complete_filter), content | {"blend_weight": trained.blend_weight})
     return found
+
+
+def compare(
+    first: str | Path, second: str | Path, split: str = "test", *, by: Sequence[By] = ("paths",), num_examples: int = 5
+) -> Comparison:
+    """Two runs of the same data on the same questions: the difference and how sure it is, relations and examples that changed.
+
+    `by` says how walkers rank: one of "paths", "scorer" and "blend" for both runs, or one for each.
+    """
+    from hopwalk.comparing import compare as compare_runs
+
+    return compare_runs(first, second, split, by=by, num_examples=num_examples)
 
 
 def _evaluation_file(split: str, complete_filter: bool) -> str:

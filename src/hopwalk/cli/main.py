@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hopwalk.cli import answers, data, train
+from hopwalk.cli import answers, compare, data, train
 from hopwalk.cli.console import print_error, print_text
 from hopwalk.cli.options import Overrides
 from hopwalk.errors import HopwalkError
@@ -25,6 +25,7 @@ app.add_typer(data.app, name="data")
 app.command()(train.train)
 app.command()(train.evaluate)
 app.command()(train.ensemble)
+app.command()(compare.compare)
 app.command()(answers.ask)
 app.command()(answers.explain)
 app.command()(answers.rules)
