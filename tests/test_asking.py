@@ -1,16 +1,17 @@
 """Questions in words: names that are nearly right, answers with paths, what is known and what is predicted."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hopwalk import api
 from hopwalk.answers import Answer, Edge
 from hopwalk.answers import Path as Walk
-from hopwalk.asking import directed_relation_id, entity_id
+from hopwalk.asking import ask_many, directed_relation_id, question_ids
 from hopwalk.config import changed
-from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError, RunError, UnknownNameError
 from hopwalk.walker.runs import TrainedWalker
 from tests.helpers import dataset_of
@@ -69,6 +70,42 @@ def test_the_inverse_can_be_asked(walker: TrainedWalker):
     assert any(str(path) == "mother 0 ←mother— child 0" for answer in answers for path in answer.paths)
 
 
+def test_many_at_once_as_one_at_a_time(walker: TrainedWalker, with_scorer: TrainedWalker, monkeypatch: pytest.MonkeyPatch):
+    asked = list(dict.fromkeys((head, relation) for head, relation, _ in VILLAGE.labels_of(VILLAGE.train)[::3]))
+    asked += [(head, "uncle⁻¹") for head, _ in asked[:5]]
+    monkeypatch.setattr("hopwalk.walker.decoding.WALKS_AT_ONCE", 32 * 7)  # several parts, the last one smaller
+    for trained, only_new in [(walker, False), (walker, True), (with_scorer, False), (with_scorer, True)]:
+        together = ask_many(trained, asked, k=5, num_paths=2, only_new=only_new)
+        for (head, relation), answers in zip(asked, together, strict=True):
+            alone = api.ask(trained, head, relation, k=5, num_paths=2, only_new=only_new)
+            assert [answer.entity for answer in answers] == [answer.entity for answer in alone]
+            assert [answer.paths[:1] != () for answer in answers] == [answer.paths[:1] != () for answer in alone]
+            assert [answer.score for answer in answers] == pytest.approx([answer.score for answer in alone], abs=1e-4)
+    assert ask_many(walker, []) == []
+
+
+def test_many_are_ranked_by_the_blend(with_scorer: TrainedWalker):
+    """The answers are those of scoring every entity."""
+    head, relation = "child 3", "uncle"
+    head_ids, relation_ids = (np.array([id_], dtype=np.int32) for id_ in question_ids(with_scorer, head, relation))
+    heavy = replace(with_scorer, blend_weight=2.0)
+    scores = heavy.decoder.scores(head_ids, relation_ids, [2.0])["blend 2"][0]
+    new = api.ask(heavy, head, relation, k=len(VILLAGE.entities), only_new=True)
+    for answer in new:
+        assert answer.score == pytest.approx(float(scores[VILLAGE.entities.id(answer.entity)]), abs=1e-4)
+    assert len(new) == len(VILLAGE.entities) - len(heavy.walker.known.answers(head_ids, relation_ids)[1])
+    assert [answer.entity for answer in api.ask(heavy, head, relation, k=7, only_new=True)] == [one.entity for one in new[:7]]
+
+
+def test_a_wrong_question_among_many(walker: TrainedWalker):
+    with pytest.raises(UnknownNameError, match="there is no entity 'nobody at all'"):
+        ask_many(walker, [("child 0", "uncle"), ("nobody at all", "uncle")])
+
+
+def test_relations_and_their_inverses_are_found(walker: TrainedWalker):
+    assert directed_relation_id(walker, "Uncle") == 3 and directed_relation_id(walker, "UNCLE⁻¹") == 7
+
+
 def test_entities_without_a_path_are_guesses(with_scorer: TrainedWalker):
     answers = api.ask(with_scorer, "child 0", "uncle", k=len(VILLAGE.entities))
     assert len(answers) == len(VILLAGE.entities)  # the scorer has an opinion of all
@@ -87,34 +124,6 @@ def test_paths_in_one_line():
     path = Walk("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), -1.0)
     assert str(path) == "steroid —affects→ cell ←affects— eicosanoid"
     assert str(Answer("eicosanoid", 1, 0.5, False, -1.0, None, (path,))) == f"1. eicosanoid (predicted): {path}"
-
-
-# Names
-
-
-NAMES = dataset_of([("Blood Cell", "part_of", "Body"), ("blood-cell ", "PART OF it", "body part")])
-
-
-def test_names_are_found_but_for_case_blanks_and_underscores():
-    people: Dataset = dataset_of([("Ann_Lee", "lives_with", "bob")])
-    assert people.entities[entity_id(people, "ann lee")] == "Ann_Lee"
-    assert directed_relation_id(people, "Lives With") == 0
-    assert directed_relation_id(people, "lives_with⁻¹") == 1
-
-
-def test_exact_names_come_first_and_doubtful_ones_are_asked_back():
-    assert NAMES.entities[entity_id(NAMES, "Blood Cell")] == "Blood Cell"
-    with pytest.raises(UnknownNameError, match="may be any of several entities"):
-        entity_id(NAMES, "bloodcell")
-
-
-def test_near_misses_are_suggested():
-    with pytest.raises(UnknownNameError, match=r"there is no entity 'chil 0'\. Did you mean 'child 0'"):
-        entity_id(VILLAGE, "chil 0")
-    with pytest.raises(UnknownNameError, match=r"there is no relation 'father'\. Did you mean '(mother|brother)'"):
-        directed_relation_id(VILLAGE, "father")
-    with pytest.raises(UnknownNameError, match=r"There are: brother, knows, mother, uncle"):
-        directed_relation_id(VILLAGE, "zzz")
 
 
 # The command

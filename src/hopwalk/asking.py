@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hopwalk.answers import Answer, Edge, Path
-from hopwalk.config import fold_name
 from hopwalk.data.dataset import Dataset
-from hopwalk.data.vocabulary import Vocabulary
-from hopwalk.errors import UnknownNameError, did_you_mean
-from hopwalk.walker.beam import Reached
-from hopwalk.walker.decoding import blend
+from hopwalk.walker.beam import Beam, Reached
 from hopwalk.walker.runs import TrainedWalker
 from hopwalk.walker.steps import Questions
 
@@ -29,53 +26,95 @@ def ask(
     They are ranked by the blend of paths and scorer; by paths alone where the walker has no scorer. Facts of the graph are among
     them, marked as known; with `only_new` they are left out, and walks do not end there.
     """
-    dataset = trained.dataset
-    head_id, relation_id = entity_id(dataset, head), directed_relation_id(dataset, relation)
-    questions = Questions(torch.tensor([head_id]), torch.tensor([relation_id]))
-    reached = trained.decoder.reached(questions, num_paths=ROOM * num_paths, blocks_known=only_new)
-    by_paths = np.full((1, len(dataset.entities)), -np.inf, dtype=np.float32)
-    by_paths[0, reached.entities.numpy()] = reached.scores.numpy()
-    scores, probabilities = by_paths[0], None
-    if trained.opinions is not None:
-        log_odds = trained.opinions.log_odds(questions.heads, questions.relations)
-        probabilities = torch.sigmoid(log_odds)[0].numpy()
-        scores = blend(by_paths, log_odds.numpy(), trained.blend_weight or 0.0)[0]
-    places = {entity: place for place, entity in enumerate(reached.entities.tolist())}
-    known = set(trained.walker.known.answers(_ids(head_id), _ids(relation_id))[1].tolist())
-    if only_new:
-        scores = scores.copy()
-        scores[list(known)] = -np.inf
-    best = np.argsort(-scores, kind="stable")[:k]
-    answers = []
-    for rank, entity in enumerate((found for found in best.tolist() if scores[found] > -np.inf), start=1):
-        place = places.get(entity)
-        paths = () if place is None else paths_to(dataset, head_id, reached, place)[:num_paths]
-        answers.append(
-            Answer(
-                entity=dataset.entities.name(entity),
-                rank=rank,
-                score=float(scores[entity]),
-                is_known=entity in known,
-                log_prob=None if place is None else float(reached.scores[place]),
-                probability=None if probabilities is None else float(probabilities[entity]),
-                paths=paths,
-            )
-        )
+    return ask_many(trained, [(head, relation)], k=k, num_paths=num_paths, only_new=only_new)[0]
+
+
+def ask_many(
+    trained: TrainedWalker, questions: Sequence[tuple[str, str]], *, k: int = 10, num_paths: int = 3, only_new: bool = False
+) -> list[list[Answer]]:
+    """The best answers of many questions `(head, relation)`, decoded together, which is much faster than one after the other."""
+    ids = [question_ids(trained, head, relation) for head, relation in questions]
+    answers: list[list[Answer]] = []
+    for first in range(0, len(ids), trained.decoder.questions_at_once):
+        part = torch.tensor(ids[first : first + trained.decoder.questions_at_once])
+        answers += _answered(trained, Questions(part[:, 0], part[:, 1]), k, num_paths, only_new)
     return answers
 
 
-def _ids(id_: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    return np.array([id_], dtype=np.int32)
+def question_ids(trained: TrainedWalker, head: str, relation: str) -> tuple[int, int]:
+    """The entity and the relation of a question, or its inverse."""
+    return entity_id(trained, head), directed_relation_id(trained, relation)
 
 
-def paths_to(dataset: Dataset, head_id: int, reached: Reached, place: int) -> tuple[Path, ...]:
+def _answered(trained: TrainedWalker, questions: Questions, k: int, num_paths: int, only_new: bool) -> list[list[Answer]]:
+    dataset = trained.dataset
+    log_odds = trained.opinions.log_odds(questions.heads, questions.relations) if trained.opinions is not None else None
+    found = trained.decoder.searched(questions, log_odds, blocks_known=only_new)
+    known_offsets, known = trained.walker.known.answers(questions.heads.numpy(), questions.relations.numpy())
+    if only_new:
+        hidden = torch.from_numpy(np.repeat(np.arange(len(questions)), np.diff(known_offsets))), torch.from_numpy(known).long()
+        found = found.without(*hidden)
+        if log_odds is not None:
+            log_odds[hidden] = -torch.inf
+    entities, scores, is_chosen = _best(found, log_odds, trained.blend_weight or 0.0, k)
+    reached = found.reached(is_chosen, num_paths=ROOM * num_paths)
+    chances = None if log_odds is None else torch.sigmoid(log_odds.gather(1, entities)).tolist()
+    answers: list[list[Answer]] = []
+    for row, head in enumerate(questions.heads.tolist()):
+        own = set(known[known_offsets[row] : known_offsets[row + 1]].tolist())
+        first, last = int(reached.offsets[row]), int(reached.offsets[row + 1])
+        places = dict(zip(reached.entities[first:last].tolist(), range(first, last), strict=True))
+        listed: list[Answer] = []
+        for column, (entity, score) in enumerate(zip(entities[row].tolist(), scores[row].tolist(), strict=True)):
+            if score == -np.inf:
+                break
+            place = places.get(entity)
+            listed.append(
+                Answer(
+                    entity=dataset.entities.name(entity),
+                    rank=column + 1,
+                    score=score,
+                    is_known=entity in own,
+                    log_prob=None if place is None else float(reached.scores[place]),
+                    probability=None if chances is None else chances[row][column],
+                    paths=() if place is None else paths_to(dataset, head, reached, place, most=num_paths),
+                )
+            )
+        answers.append(listed)
+    return answers
+
+
+def _best(found: Beam, log_odds: Tensor | None, weight: float, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `k` best entities of each question and their scores [Q, k], and which of the beam's they are [Q, B].
+
+    That is by the blend of `walker.decoding`. Paths only add to the scorer's log-odds, so only those reached and those that the
+    scorer likes best can be among the best.
+    """
+    entities, scores = found.entities, found.scores
+    if log_odds is not None:
+        least = scores.masked_fill(scores == -torch.inf, 0.0).amin(dim=1, keepdim=True)
+        is_reached = scores > -torch.inf
+        above = (weight * (scores - least)).masked_fill(~is_reached, 0.0)
+        blended = (log_odds.gather(1, entities) + above).masked_fill(~is_reached, -torch.inf)
+        liked = torch.topk(log_odds, min(k, log_odds.shape[1]), dim=1)
+        is_twice = ((liked.indices[:, :, None] == entities[:, None, :]) & is_reached[:, None, :]).any(dim=2)
+        entities = torch.cat([entities, liked.indices], dim=1)
+        scores = torch.cat([blended, liked.values.masked_fill(is_twice, -torch.inf)], dim=1)
+    order = torch.from_numpy(np.lexsort((entities.numpy(), -scores.numpy()), axis=1)[:, :k].copy())
+    chosen = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, order, True)[:, : found.entities.shape[1]]
+    return entities.gather(1, order), scores.gather(1, order), chosen
+
+
+def paths_to(dataset: Dataset, head_id: int, reached: Reached, place: int, *, most: int | None = None) -> tuple[Path, ...]:
     """The paths to the entity at a place among those reached, likeliest first; of those that differ in their stays, one."""
-    rows = range(int(reached.path_offsets[place]), int(reached.path_offsets[place + 1]))
-    found = (path_of(dataset, head_id, reached.paths[row].tolist(), float(reached.path_scores[row])) for row in rows)
-    distinct: dict[tuple[Edge, ...], Path] = {}
-    for path in found:
-        distinct.setdefault(path.edges, path)
-    return tuple(distinct.values())
+    stay_id, distinct = dataset.relation_ids.stay_id, dict[tuple[int, ...], tuple[list[int], float]]()
+    rows = slice(int(reached.path_offsets[place]), int(reached.path_offsets[place + 1]))
+    for steps, log_prob in zip(reached.paths[rows].tolist(), reached.path_scores[rows].tolist(), strict=True):
+        edges = (edge for edge in zip(steps[::2], steps[1::2], strict=True) if edge[0] != stay_id)
+        distinct.setdefault(tuple(id_ for edge in edges for id_ in edge), (steps, log_prob))
+        if len(distinct) == most:
+            break
+    return tuple(path_of(dataset, head_id, steps, log_prob) for steps, log_prob in distinct.values())
 
 
 def path_of(dataset: Dataset, head_id: int, steps: list[int], log_prob: float) -> Path:
@@ -90,37 +129,13 @@ def path_of(dataset: Dataset, head_id: int, steps: list[int], log_prob: float) -
     return Path(dataset.entities.name(head_id), tuple(edges), log_prob)
 
 
-def entity_id(dataset: Dataset, text: str) -> int:
+def entity_id(trained: TrainedWalker, text: str) -> int:
     """The entity that the text names: exactly, or but for case, blanks and underscores."""
-    return _found(dataset.entities, text, "entity", "entities")
+    return trained.entity_names.id(text)
 
 
-def directed_relation_id(dataset: Dataset, text: str) -> int:
+def directed_relation_id(trained: TrainedWalker, text: str) -> int:
     """The relation that the text names, or with ⁻¹ at its end the inverse of it."""
-    stem = text.removesuffix(INVERSE)
-    found = _found(dataset.relations, stem, "relation", "relations")
-    return found if stem == text else dataset.relation_ids.inverse(found)
-
-
-def _found(vocabulary: Vocabulary, text: str, kind: str, kinds: str) -> int:
-    if text in vocabulary:
-        return vocabulary.id(text)
-    wanted = fold_name(text)
-    names = [vocabulary.name(id_) for id_ in range(len(vocabulary))] if vocabulary.has_names else None
-    same = [id_ for id_, label in enumerate(vocabulary) if fold_name(label) == wanted]
-    if not same and names:
-        same = [id_ for id_, name in enumerate(names) if fold_name(name) == wanted]
-    if len(same) == 1:
-        return same[0]
-    if same:
-        raise UnknownNameError(
-            f"{text!r} may be any of several {kinds}", remedy=f"Which one: {_listed(vocabulary[id_] for id_ in same[:5])}?"
-        )
-    remedy = did_you_mean(text, names or vocabulary, most=5, cutoff=0.5)
-    if not remedy and len(vocabulary) <= 60:
-        remedy = f"There are: {_listed(vocabulary)}."
-    raise UnknownNameError(f"there is no {kind} {text!r}", remedy=remedy)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
+    stem = text if text in trained.dataset.relations else text.removesuffix(INVERSE)
+    found = trained.relation_names.id(stem)
+    return found if stem == text else trained.dataset.relation_ids.inverse(found)

@@ -83,7 +83,7 @@ def complete_into(
 def _questions(trained: TrainedWalker, relations: Sequence[str]) -> Triples:
     """The distinct (head, relation) of the facts, by relation; tails are those of one fact each and not used."""
     dataset = trained.dataset
-    chosen = {directed_relation_id(dataset, relation) for relation in relations}
+    chosen = {directed_relation_id(trained, relation) for relation in relations}
     ids, facts = dataset.relation_ids, dataset.facts
     both = Triples.concatenate([facts, Triples(facts.tails, ids.inverse(facts.relations), facts.heads)])
     wanted = chosen or set(range(len(dataset.relations)))

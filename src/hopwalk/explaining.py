@@ -68,7 +68,7 @@ class Explanation:
 def explain(trained: TrainedWalker, head: str, relation: str, tail: str, *, num_paths: int = 5) -> Explanation:
     """Why `tail` is an answer of `(head, relation, ?)`, or why not; the fact itself, if the graph has it, is not walked."""
     dataset, walker = trained.dataset, trained.walker
-    ids = entity_id(dataset, head), directed_relation_id(dataset, relation), entity_id(dataset, tail)
+    ids = entity_id(trained, head), directed_relation_id(trained, relation), entity_id(trained, tail)
     columns = [np.array([id_], dtype=np.int32) for id_ in ids]
     questions = training_questions(walker.graph, *columns)
     log_odds = trained.opinions.log_odds(questions.heads, questions.relations) if trained.opinions else None

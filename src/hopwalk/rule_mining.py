@@ -69,7 +69,7 @@ def used_rules(
     `split` says "train"; the fact that is asked is not walked.
     """
     dataset, relation_ids = trained.dataset, trained.dataset.relation_ids
-    relation_id = directed_relation_id(dataset, relation)
+    relation_id = directed_relation_id(trained, relation)
     is_inverse = bool(relation_ids.is_inverse(relation_id))
     name = dataset.relations.name(relation_ids.inverse(relation_id) if is_inverse else relation_id)
     asked = _questions(trained, relation_id, is_inverse, split, most_questions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -69,6 +69,73 @@ def _last_edges(
     return LastEdges(walks.questions[of_walks], of_walks, choices.relations, choices.tails, totals, trails)
 
 
+@dataclass(frozen=True)
+class Beam:
+    """The best entities that the walks of Q questions reach, and the edges that lead there, of which paths can be made.
+
+    `entities` and `scores` [Q, B], B at most the width of the beam; best first, -inf where fewer are reached.
+    """
+
+    entities: Tensor
+    scores: Tensor
+    last: LastEdges
+    num_entities: int
+
+    def without(self, questions: Tensor, entities: Tensor) -> Beam:
+        """The same, but that some entities of some questions, given as pairs, count as not reached."""
+        is_hidden = torch.zeros(len(self.entities), self.num_entities, dtype=torch.bool)
+        is_hidden[questions, entities] = True
+        scores = self.scores.masked_fill(is_hidden.gather(1, self.entities), -torch.inf)
+        return replace(self, scores=scores)
+
+    def reached(self, is_wanted: Tensor | None = None, *, num_paths: int = 1) -> Reached:
+        """The entities with their best paths: all of them, or only those wanted [Q, B], which saves most of the work."""
+        is_taken = self.scores > -torch.inf
+        is_taken = is_taken if is_wanted is None else is_taken & is_wanted
+        entities = self.entities[is_taken]
+        places = (torch.arange(len(self.entities))[:, None] * self.num_entities + self.entities)[is_taken]
+        path_offsets, rows = self._best_edges(places, num_paths)
+        last = self.last
+        ends = torch.stack([last.relations[rows], last.tails[rows]], dim=1)
+        paths = torch.cat([last.trails[last.walks[rows]], ends], dim=1)
+        offsets = ragged.offsets_of(is_taken.sum(dim=1))
+        return Reached(offsets, entities, self.scores[is_taken], path_offsets, last.totals[rows], paths)
+
+    def _best_edges(self, places: Tensor, num_paths: int) -> tuple[Tensor, Tensor]:
+        """For each place in [Q, E], the likeliest edges that lead there: where each place's begin [P+1], and their rows."""
+        numbers = torch.full((len(self.entities) * self.num_entities,), -1)
+        numbers[places] = torch.arange(len(places))
+        of_edges = numbers.index_select(0, self.last.questions * self.num_entities + self.last.tails)
+        rows = (of_edges >= 0).nonzero().squeeze(1)
+        rows = rows[torch.argsort(self.last.totals[rows], descending=True, stable=True)]
+        of_rows, order = torch.sort(of_edges[rows], stable=True)  # by place, and among those of a place by likelihood
+        starts = ragged.offsets_of(torch.bincount(of_rows, minlength=len(places)))
+        counts = starts.diff().clamp(max=num_paths)
+        offsets = ragged.offsets_of(counts)
+        return offsets, rows[order[torch.arange(int(offsets[-1])) + ragged.spread(starts[:-1] - offsets[:-1], offsets)]]
+
+
+@torch.inference_mode()
+def search(
+    walker: Walker,
+    questions: Questions,
+    *,
+    hops: int,
+    beam: int,
+    pooling: str = "max",
+    log_odds: Tensor | None = None,
+    blocks_known: bool = True,
+) -> Beam:
+    """Keep the `beam` likeliest walks at each hop; at the last, the `beam` best entities among all that their next edges reach.
+
+    An entity has the score of its best path ("max", the paper's), or of all its paths together ("sum").
+    """
+    last = _last_edges(walker, questions, hops, beam, log_odds, blocks_known)
+    scores = _entity_scores(last, len(questions), walker.graph.num_entities, pooling)
+    best = torch.topk(scores, min(beam, walker.graph.num_entities), dim=1)
+    return Beam(best.indices, best.values, last, walker.graph.num_entities)
+
+
 @torch.inference_mode()
 def beam_search(
     walker: Walker,
@@ -81,12 +148,9 @@ def beam_search(
     num_paths: int = 1,
     blocks_known: bool = True,
 ) -> Reached:
-    """Keep the `beam` likeliest walks at each hop; at the last, the `beam` best entities among all that their next edges reach.
-
-    An entity has the score of its best path ("max", the paper's), or of all its paths together ("sum").
-    """
-    last = _last_edges(walker, questions, hops, beam, log_odds, blocks_known)
-    return _gathered(last, len(questions), beam, pooling, num_paths)
+    """What `search` finds, with the best paths to every entity."""
+    found = search(walker, questions, hops=hops, beam=beam, pooling=pooling, log_odds=log_odds, blocks_known=blocks_known)
+    return found.reached(num_paths=num_paths)
 
 
 @torch.inference_mode()
@@ -99,22 +163,25 @@ def beam_scores(
     pooling: str = "max",
     log_odds: Tensor | None = None,
 ) -> Tensor:
-    """What `beam_search` finds, without paths, as the score of every entity [Q, E]; -inf for those it does not find.
-
-    Nothing is sorted for that, which makes it several times faster where edges are many.
-    """
-    last, num_entities = _last_edges(walker, questions, hops, beam, log_odds, True), walker.graph.num_entities
-    places = last.questions * num_entities + last.tails
-    scores = torch.full((len(questions) * num_entities,), -torch.inf)
-    scores.scatter_reduce_(0, places, last.totals, "amax")
-    if pooling == "sum":
-        relative = last.totals.sub_(scores.index_select(0, places)).exp_()
-        scores += torch.zeros_like(scores).scatter_add_(0, places, relative).log_().nan_to_num_(neginf=0.0)
-    found = scores.view(len(questions), num_entities)
+    """What `search` finds as the score of every entity [Q, E]; -inf for those it does not find."""
+    num_entities = walker.graph.num_entities
+    last = _last_edges(walker, questions, hops, beam, log_odds, True)
+    found = _entity_scores(last, len(questions), num_entities, pooling)
     if beam < num_entities:
         best = torch.topk(found, beam, dim=1)
         found = torch.full_like(found, -torch.inf).scatter_(1, best.indices, best.values)
     return found
+
+
+def _entity_scores(last: LastEdges, num_questions: int, num_entities: int, pooling: str) -> Tensor:
+    """The score of every entity that an edge leads to [Q, E], -inf for others; nothing is sorted for that."""
+    places = last.questions * num_entities + last.tails
+    scores = torch.full((num_questions * num_entities,), -torch.inf)
+    scores.scatter_reduce_(0, places, last.totals, "amax")
+    if pooling == "sum":
+        relative = (last.totals - scores.index_select(0, places)).exp_()
+        scores += torch.zeros_like(scores).scatter_add_(0, places, relative).log_().nan_to_num_(neginf=0.0)
+    return scores.view(num_questions, num_entities)
 
 
 @torch.inference_mode()
@@ -148,28 +215,3 @@ def _offsets_of_questions(walk_questions: Tensor, offsets: Tensor, num_questions
     """Where the choices of each question begin and end, given those of each walk."""
     num_walks = torch.bincount(walk_questions, minlength=num_questions)
     return offsets[ragged.offsets_of(num_walks)]
-
-
-def _gathered(last: LastEdges, num_questions: int, beam: int, pooling: str, num_paths: int) -> Reached:
-    """The walks' last edges, grouped by question and entity."""
-    by_score = torch.argsort(last.totals, descending=True, stable=True)
-    keys = (last.questions << 32 | last.tails)[by_score]
-    keys, order = torch.sort(keys, stable=True)
-    order = by_score[order]  # by question, then entity, then score
-    is_first = torch.ones(len(keys), dtype=torch.bool)
-    is_first[1:] = keys[1:] != keys[:-1]
-    starts = torch.cat([is_first.nonzero().squeeze(1), torch.tensor([len(keys)])])
-    sorted_totals = last.totals[order]
-    scores = sorted_totals[starts[:-1]]
-    if pooling == "sum":
-        relative = (sorted_totals - ragged.spread(scores, starts)).exp_()
-        scores = scores + ragged.row_sums(relative, starts).log_()
-    num_entities = torch.bincount(keys[starts[:-1]] >> 32, minlength=num_questions)
-    best, counts = ragged.top_of_rows(scores, ragged.offsets_of(num_entities), beam)
-    entities = keys[starts[:-1]][best] & 0xFFFFFFFF
-    path_counts = starts.diff()[best].clamp(max=num_paths)
-    path_offsets = ragged.offsets_of(path_counts)
-    rows = order[torch.arange(int(path_offsets[-1])) + ragged.spread(starts[:-1][best] - path_offsets[:-1], path_offsets)]
-    ends = torch.stack([last.relations[rows], last.tails[rows]], dim=1)
-    paths = torch.cat([last.trails[last.walks[rows]], ends], dim=1)
-    return Reached(ragged.offsets_of(counts), entities, scores[best], path_offsets, last.totals[rows], paths)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hopwalk.config import Settings
 from hopwalk.data.triples import Ids
-from hopwalk.walker.beam import Reached, beam_scores, beam_search
+from hopwalk.walker.beam import Beam, Reached, beam_scores, search
 from hopwalk.walker.opinions import Opinions
 from hopwalk.walker.steps import Questions, Walker
 
@@ -26,25 +26,34 @@ class Decoder:
         self._walker, self._settings, self._opinions = walker, settings.walk, opinions
         self._pooling = settings.walker.pooling
 
-    def reached(self, questions: Questions, *, num_paths: int = 1, blocks_known: bool = True) -> Reached:
-        """What the walks of some questions reach."""
-        return beam_search(
+    @property
+    def questions_at_once(self) -> int:
+        """How many questions are decoded together."""
+        return max(min(WALKS_AT_ONCE // self._settings.beam, SCORES_AT_ONCE // max(self._walker.graph.num_entities, 1)), 1)
+
+    def searched(self, questions: Questions, log_odds: torch.Tensor | None, *, blocks_known: bool = True) -> Beam:
+        """Where the walks of some questions lead; `log_odds` [Q, E] are the scorer's."""
+        walk = self._settings
+        return search(
             self._walker,
             questions,
-            hops=self._settings.hops,
-            beam=self._settings.beam,
+            hops=walk.hops,
+            beam=walk.beam,
             pooling=self._pooling,
-            log_odds=self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None,
-            num_paths=num_paths,
+            log_odds=log_odds,
             blocks_known=blocks_known,
         )
+
+    def reached(self, questions: Questions, *, num_paths: int = 1, blocks_known: bool = True) -> Reached:
+        """What the walks of some questions reach, with the best paths to every entity."""
+        log_odds = self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None
+        return self.searched(questions, log_odds, blocks_known=blocks_known).reached(num_paths=num_paths)
 
     def path_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
         """The log-probability of every entity by its paths, -inf where none leads to it [Q, E]."""
         scores = np.empty((len(heads), self._walker.graph.num_entities), dtype=np.float32)
-        at_once = max(min(WALKS_AT_ONCE // self._settings.beam, SCORES_AT_ONCE // scores.shape[1]), 1)
-        for first in range(0, len(heads), at_once):
-            rows = slice(first, first + at_once)
+        for first in range(0, len(heads), self.questions_at_once):
+            rows = slice(first, first + self.questions_at_once)
             questions = Questions(_ids(heads[rows]), _ids(relations[rows]))
             scores[rows] = beam_scores(
                 self._walker,

@@ -13,6 +13,7 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.errors import DataError, RunError
 from hopwalk.evaluation import Evaluation, evaluate_split_by
 from hopwalk.graph import build_graph
+from hopwalk.names import NameIndex
 from hopwalk.ranking import Directions, answers_to_leave_out, metrics, questions_of, rank_answers_by
 from hopwalk.run import Run, copy_run, refuse_used_folder
 from hopwalk.scorers import runs as scorer_runs
@@ -33,7 +34,7 @@ MakeWatchers = Callable[[str, int], Sequence[Watcher]]  # what is trained and fo
 
 @dataclass(frozen=True)
 class TrainedWalker:
-    """A walker with what it needs to answer: its data, its scorer, and the weight of paths in the blend."""
+    """A walker with what it needs to answer: its data, its scorer, the weight of paths in the blend, and how names are found."""
 
     run: Run
     dataset: Dataset
@@ -41,6 +42,8 @@ class TrainedWalker:
     walker: Walker
     opinions: Opinions | None
     blend_weight: float | None
+    entity_names: NameIndex
+    relation_names: NameIndex
 
     @property
     def decoder(self) -> Decoder:
@@ -185,7 +188,8 @@ def load_walker(path: str | Path) -> TrainedWalker:
         if not isinstance(said, int | float):
             raise RunError("run.json is damaged: the weight of the blend cannot be read", path=run.path, remedy="Train it again.")
         weight = float(said)
-    return TrainedWalker(run, dataset, settings, walker, opinions, weight)
+    names = NameIndex(dataset.entities, "entity"), NameIndex(dataset.relations, "relation")
+    return TrainedWalker(run, dataset, settings, walker, opinions, weight, *names)
 
 
 def evaluate_walker(
