@@ -18,7 +18,8 @@ from hopwalk.walker.beam import beam_scores, beam_search
 from hopwalk.walker.counting import DistinctCount
 from hopwalk.walker.edge_scores import _Dense, _Sampled
 from hopwalk.walker.learning import Baseline, policy_loss
-from hopwalk.walker.policy import LSTMLayer, Policy
+from hopwalk.walker.lstm import LSTMLayer
+from hopwalk.walker.policy import Policy
 from hopwalk.walker.rollout import roll_out
 from hopwalk.walker.steps import Choices, Questions, Walker, training_questions
 
@@ -211,6 +212,18 @@ def test_lstm_is_the_usual_one():
     rows, signal, output, state = torch.tensor([1, 0, 1]), torch.randn(3, 3), torch.randn(2, 4), torch.randn(2, 4)
     ours, theirs = layer(layer.input(signal), output, state, rows), cell(signal, (output[rows], state[rows]))
     assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(ours, theirs, strict=True))
+
+
+def test_gradient_of_the_lstm():
+    torch.manual_seed(0)
+    layer = LSTMLayer(3, 4).double()
+    wide, narrow = (
+        lambda n: torch.randn(n, 16, dtype=torch.double, requires_grad=True),
+        lambda n: torch.randn(n, 4, dtype=torch.double, requires_grad=True),
+    )
+    rows = torch.tensor([1, 0, 1])
+    assert torch.autograd.gradcheck(lambda *values: layer(*values, rows), (wide(3), narrow(2), narrow(2)))
+    assert torch.autograd.gradcheck(lambda *values: layer(*values, None), (wide(2), narrow(2), narrow(2)))
 
 
 def test_relations_only():

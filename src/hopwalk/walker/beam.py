@@ -64,8 +64,7 @@ def _last_edges(
         rows = of_walks[chosen]
         edges = torch.stack([choices.relations[chosen], choices.tails[chosen]], dim=1)
         trails, scores = torch.cat([trails[rows], edges], dim=1), totals[chosen]
-        parents, rows = torch.unique(rows, return_inverse=True)  # the others are not continued
-        walks = walker.take(walks.some(parents), choices, chosen, rows)
+        walks = walker.take(walks, choices, chosen, rows)
     return LastEdges(walks.questions[of_walks], of_walks, choices.relations, choices.tails, totals, trails)
 
 

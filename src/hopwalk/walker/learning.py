@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hopwalk.config import WalkerSettings
 from hopwalk.walker import ragged
-from hopwalk.walker.policy import look_up
+from hopwalk.walker.lstm import look_up
 from hopwalk.walker.rollout import Rollouts
 from hopwalk.walker.steps import Questions
 

@@ -13,6 +13,7 @@ from hopwalk.config import WalkerSettings
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.randomness import dropout
 from hopwalk.walker.edge_scores import edge_scores
+from hopwalk.walker.lstm import LSTMLayer, look_up
 
 MOST_DENSE_ENTITIES = 30_000
 MOST_READ_AHEAD = 2**26  # numbers in a table of what a layer makes of every entity, to answer faster: 256 MB
@@ -32,32 +33,6 @@ class Memory:
     def some(self, rows: Tensor) -> Memory:
         """The memory of some of the paths."""
         return Memory(tuple((output[rows], cell[rows]) for output, cell in self.layers))
-
-
-def look_up(table: Tensor, rows: Tensor, *, is_sparse: bool = False) -> Tensor:
-    """Rows of a table. Its gradient adds up in order: the same sum every time, whatever the number of threads."""
-    return functional.embedding(rows, table, sparse=is_sparse)
-
-
-class LSTMLayer(nn.Module):
-    """One layer of the LSTM. Walks that continue the same path share the product with its output."""
-
-    def __init__(self, input_size: int, size: int) -> None:
-        super().__init__()
-        self.input = nn.Linear(input_size, 4 * size)
-        self.recurrent = nn.Linear(size, 4 * size, bias=False)
-
-    def forward(self, incoming: Tensor, output: Tensor, cell: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Output and cell of S walks [S, H], given those of the paths that they continue.
-
-        `incoming` is `self.input` of what they read [S, 4H]. `rows` says which path each walk continues; None: each its own.
-        """
-        before = self.recurrent(output)
-        if rows is not None:
-            before, cell = look_up(before, rows), look_up(cell, rows)
-        entering, forgetting, new, leaving = (incoming + before).chunk(4, dim=1)
-        cell = forgetting.sigmoid() * cell + entering.sigmoid() * new.tanh()
-        return leaving.sigmoid() * cell.tanh(), cell
 
 
 class Policy(nn.Module):
@@ -127,16 +102,22 @@ class Policy(nn.Module):
     def logits(
         self,
         memory: Memory,
+        paths: Tensor | None,
         entities: Tensor,
         asked: Tensor,
         offsets: Tensor,
         edge_relations: Tensor,
         edge_tails: Tensor,
+        *,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """The score of every edge [N] that S walks can take from their entities, asked for a relation each."""
-        of_history = self.hidden.weight[:, -self.settings.history_dimension :]  # the last columns of W1
-        state = self._read(self.hidden, asked, entities, generator) + functional.linear(memory.top, of_history)
+        """The score of every edge [N] that S walks can take from their entities, asked for a relation each.
+
+        `paths` says which of the paths in memory each walk has gone; None: each its own.
+        """
+        of_history = functional.linear(memory.top, self.hidden.weight[:, -self.settings.history_dimension :])  # by W1's last columns
+        of_history = of_history if paths is None else look_up(of_history, paths)
+        state = self._read(self.hidden, asked, entities, generator).add_(of_history)
         hidden = dropout(functional.relu(state), self.settings.hidden_dropout, generator)
         # Dropout of an edge's embedding is the same as dropout of what it is multiplied with: one mask for all edges of a walk.
         wanted = dropout(self.output(hidden), self.settings.embedding_dropout, generator)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hopwalk.walker import ragged
-from hopwalk.walker.policy import look_up
+from hopwalk.walker.lstm import look_up
 from hopwalk.walker.steps import Choices, Questions, Walker
 
 

@@ -41,18 +41,18 @@ class Questions:
 
 @dataclass(frozen=True)
 class Walks:
-    """Where S walks are: the row of their question, the entity, and what the policy remembers of the path."""
+    """Where S walks are: the row of their question, the entity, and what the policy remembers of the path.
+
+    Walks of several questions may have come the same way; `paths` are their rows in the memory, None if each has its own.
+    """
 
     questions: Tensor
     entities: Tensor
     memory: Memory
+    paths: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.entities)
-
-    def some(self, rows: Tensor) -> Walks:
-        """Some of the walks."""
-        return Walks(self.questions[rows], self.entities[rows], self.memory.some(rows))
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,12 @@ class Walker:
         self._tails = torch.from_numpy(np.array(graph.tails))
 
     def begin(self, questions: Questions, generator: torch.Generator | None = None) -> Walks:
-        """One walk for each question, at its head."""
-        return Walks(torch.arange(len(questions)), questions.heads, self.policy.begin(questions.heads, generator))
+        """One walk for each question, at its head. What is dropped at random differs between walks; else they share a memory."""
+        rows = torch.arange(len(questions))
+        if generator is not None:
+            return Walks(rows, questions.heads, self.policy.begin(questions.heads, generator))
+        heads, paths = torch.unique(questions.heads, return_inverse=True)
+        return Walks(rows, questions.heads, self.policy.begin(heads), paths)
 
     def step(
         self,
@@ -97,7 +101,9 @@ class Walker:
         offsets, edges = self._legal_edges(walks, questions, blocks_known and is_last)
         relations, tails = self._relations[edges].long(), self._tails[edges].long()
         asked = questions.relations[walks.questions]
-        logits = self.policy.logits(walks.memory, walks.entities, asked, offsets, relations, tails, generator)
+        logits = self.policy.logits(
+            walks.memory, walks.paths, walks.entities, asked, offsets, relations, tails, generator=generator
+        )
         if is_last and self.policy.guidance is not None and log_odds is not None:
             starts = walks.questions * log_odds.shape[1]
             opinions = log_odds.view(-1).index_select(0, ragged.spread(starts, offsets).add_(tails))
@@ -111,9 +117,19 @@ class Walker:
 
         `rows` are the walks they continue, several of them the same one maybe; None: each walk goes on with one edge.
         """
-        entities = choices.tails[chosen]
-        memory = self.policy.advance(walks.memory, choices.relations[chosen], entities, generator, rows)
-        return Walks(walks.questions if rows is None else walks.questions[rows], entities, memory)
+        relations, entities = choices.relations[chosen], choices.tails[chosen]
+        asking = walks.questions if rows is None else walks.questions[rows]
+        parents = walks.paths if rows is None else rows if walks.paths is None else walks.paths[rows]
+        if generator is not None:
+            return Walks(asking, entities, self.policy.advance(walks.memory, relations, entities, generator, parents))
+        # The policy reads each way that was gone once, however many walks went it, and forgets ways that no walk goes on.
+        parents = torch.arange(len(entities)) if parents is None else parents
+        sizes = len(self.policy.relations), self.graph.num_entities
+        ways, paths = torch.unique((parents * sizes[0] + relations) * sizes[1] + entities, return_inverse=True)
+        before, entities_read = ways // sizes[1], ways % sizes[1]
+        kept, parents = torch.unique(before // sizes[0], return_inverse=True)
+        memory = self.policy.advance(walks.memory.some(kept), before % sizes[0], entities_read, rows=parents)
+        return Walks(asking, entities, memory, paths)
 
     def _legal_edges(self, walks: Walks, questions: Questions, blocks_known: bool) -> tuple[Tensor, Tensor]:
         """Offsets [S+1] and positions in the graph [N] of the edges that may be taken.
