@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hopwalk.cli import answers, compare, data, train
+from hopwalk.cli import answers, compare, data, serve, train
 from hopwalk.cli.console import print_error, print_text
 from hopwalk.cli.options import Overrides
 from hopwalk.errors import HopwalkError
@@ -30,6 +30,7 @@ app.command()(answers.ask)
 app.command()(answers.explain)
 app.command()(answers.rules)
 app.command()(answers.complete)
+app.command()(serve.serve)
 
 
 def _show_version(is_asked: bool) -> None:

@@ -1,0 +1,221 @@
+"""The API and the page as one ASGI app."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.security import HTTPBearer
+from fastapi.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from hopwalk import __version__
+from hopwalk.asking import directed_relation_id, entity_id
+from hopwalk.data.vocabulary import Vocabulary
+from hopwalk.errors import UnknownNameError
+from hopwalk.names import NameIndex
+from hopwalk.walker.runs import TrainedWalker
+from hopwalk.web import schemas
+from hopwalk.web.engine import Engine, OverloadedError, Task
+from hopwalk.web.guard import Guard
+from hopwalk.web.limits import MOST_CHARACTERS, MOST_FOUND, Limits
+from hopwalk.web.metrics import Metrics
+from hopwalk.web.problems import RequestError, add_handlers, responses_of
+from hopwalk.web.served import ServedRun
+from hopwalk.web.tasks import Asking, Explaining
+
+STATIC = Path(__file__).parent / "static"
+API = "/api/v1"
+RunName = Annotated[str | None, Query(max_length=MOST_CHARACTERS, description="The run to ask; the first one if not said.")]
+Typed = Annotated[str, Query(max_length=MOST_CHARACTERS, description="What was typed so far; empty for any.")]
+Limit = Annotated[int, Query(ge=1, le=MOST_FOUND, description="How many, at most.")]
+
+
+def create_app(
+    runs: Mapping[str, ServedRun], *, limits: Limits | None = None, token: str | None = None, hosts: Iterable[str] = ()
+) -> ASGIApp:
+    """The app that serves these runs. With a `token`, the API asks for it. `hosts` are names that lead to this server."""
+    limits = limits or Limits()
+    metrics = Metrics(__version__)
+    engine = Engine(most_waiting=limits.waiting, on_batch=metrics.batch)
+    metrics.waiting = lambda: engine.waiting
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        engine.start()
+        yield
+        await asyncio.to_thread(engine.stop)
+
+    app = FastAPI(
+        title="hopwalk",
+        version=__version__,
+        description="Answers questions over incomplete knowledge graphs, and shows the walk as the reason.",
+        docs_url=None,  # FastAPI's pages load scripts from another host
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    add_handlers(app)
+    guards = [Depends(HTTPBearer(auto_error=False)), Depends(_token_check(token))] if token else []
+    _add_health(app, runs, engine)
+    app.include_router(_api(Desk(runs, engine, limits)), prefix=API, dependencies=guards)
+
+    @app.get("/metrics", dependencies=guards, response_class=PlainTextResponse, responses=responses_of(401) if token else {})
+    async def show_metrics() -> PlainTextResponse:
+        """Numbers about the server in Prometheus' text form."""
+        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    _add_pages(app)
+    return Guard(app, hosts=hosts, metrics=metrics, seconds=limits.seconds)
+
+
+def _token_check(token: str) -> Any:
+    wanted = b"Bearer " + token.encode()
+
+    async def check_token(request: Request) -> None:
+        said = request.headers.get("authorization", "").encode("latin-1")
+        if not hmac.compare_digest(said, wanted):
+            remedy = "Send it in the header: Authorization: Bearer TOKEN"
+            raise RequestError(401, "unauthorized", "The API token is missing or wrong.", remedy=remedy)
+
+    return check_token
+
+
+def _add_health(app: FastAPI, runs: Mapping[str, ServedRun], engine: Engine) -> None:
+    @app.get(f"{API}/health", response_model=schemas.HealthBody)
+    async def health() -> Response:
+        """Whether the server lives; needs no token."""
+        content = {"status": "ok", "version": __version__, "runs": len(runs), "waiting": engine.waiting}
+        return JSONResponse(content)
+
+
+def _add_pages(app: FastAPI) -> None:
+    async def page() -> FileResponse:
+        return FileResponse(STATIC / "index.html")
+
+    async def api_page() -> FileResponse:
+        return FileResponse(STATIC / "api.html")
+
+    for path, shown in (("/", page), ("/docs", api_page)):
+        app.add_api_route(path, shown, methods=["GET", "HEAD"], include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=STATIC))
+
+
+class Desk:
+    """Where requests are turned into work: names are found, the engine is asked, and its errors become problems."""
+
+    def __init__(self, runs: Mapping[str, ServedRun], engine: Engine, limits: Limits) -> None:
+        self.runs, self._engine, self._limits = runs, engine, limits
+
+    def run(self, name: str | None) -> ServedRun:
+        """The run that a request means."""
+        chosen = next(iter(self.runs)) if name is None else name
+        if chosen not in self.runs:
+            raise RequestError(404, "unknown_run", "There is no such run.", field="run", suggestions=list(self.runs)[:5])
+        return self.runs[chosen]
+
+    async def entity(self, run: ServedRun, text: str, field: str) -> int:
+        """The entity that a field of the request names."""
+        vocabulary = run.dataset.entities
+        if text in vocabulary:  # as the page asks: nothing to look for
+            return vocabulary.id(text)
+        return await self._found(entity_id, run, text, field, run.entities, vocabulary)
+
+    async def relation(self, run: ServedRun, text: str) -> str:
+        """The relation that the request names, with ⁻¹ for its inverse."""
+        found = await self._found(directed_relation_id, run, text, "relation", run.relations, run.dataset.relations)
+        return run.relation_key(found)
+
+    async def _found(
+        self,
+        find: Callable[[TrainedWalker, str], int],
+        run: ServedRun,
+        text: str,
+        field: str,
+        index: NameIndex,
+        vocabulary: Vocabulary,
+    ) -> int:
+        try:  # near misses are looked for among all names: others need not wait for that
+            return await asyncio.to_thread(find, run.trained, text)
+        except UnknownNameError as error:
+            near = [vocabulary[id_] for id_ in await asyncio.to_thread(index.near, text)]
+            told = f"{error.problem}."
+            raise RequestError(404, "unknown_name", told, remedy=error.remedy, field=field, suggestions=near) from None
+
+    async def done(self, task: Task, input_: Any) -> Any:
+        """What the engine makes of it, if that does not take too long."""
+        try:
+            future = self._engine.submit(task, input_)
+            return await asyncio.wait_for(asyncio.wrap_future(future), self._limits.seconds)
+        except OverloadedError as error:
+            raise RequestError(503, "overloaded", f"{error}.".capitalize(), remedy="Try again in a second.", retry=True) from None
+        except TimeoutError:
+            told = f"The answer took longer than {self._limits.seconds:g} seconds."
+            raise RequestError(504, "timeout", told, remedy="Ask for less, or try again later.", retry=True) from None
+
+
+def _api(desk: Desk) -> APIRouter:
+    router = APIRouter(responses=responses_of(400, 401, 422))
+    asked = responses_of(404, 413, 503, 504)
+
+    @router.post("/ask", response_model=schemas.AskBody, responses=asked)
+    async def ask(question: schemas.AskRequest) -> Response:
+        """The best answers of a question, each with its paths. `relation⁻¹` asks the other way round."""
+        run = desk.run(question.run)
+        head_id = await desk.entity(run, question.head, "head")
+        head, name = run.dataset.entities[head_id], run.dataset.entities.name(head_id)
+        relation = await desk.relation(run, question.relation)
+        answers = await desk.done(Asking(run, question.k, question.paths, question.only_new), (head, relation))
+        return JSONResponse({"run": run.name, "head": head, "name": name, "relation": relation, "answers": answers})
+
+    @router.post("/explain", response_model=schemas.ExplainBody, responses=asked)
+    async def explain(question: schemas.ExplainRequest) -> Response:
+        """Why an entity is an answer: its paths, the rules they stand for, and how often these hold; or why not."""
+        run = desk.run(question.run)
+        ends = {"head": question.head, "tail": question.tail}
+        head, tail = [run.dataset.entities[await desk.entity(run, text, field)] for field, text in ends.items()]
+        relation = await desk.relation(run, question.relation)
+        return JSONResponse({"run": run.name} | await desk.done(Explaining(run, question.paths), (head, relation, tail)))
+
+    _add_searches(router, desk)
+
+    @router.get("/runs", response_model=schemas.RunsBody)
+    async def list_runs() -> Response:
+        """The runs that are served."""
+        return JSONResponse({"runs": [run.about for run in desk.runs.values()]})
+
+    @router.get("/runs/{run}", response_model=schemas.RunBody, responses=responses_of(404))
+    async def show_run(run: str) -> Response:
+        """The card of a run."""
+        return JSONResponse(desk.run(run).about)
+
+    return router
+
+
+def _add_searches(router: APIRouter, desk: Desk) -> None:
+    @router.get("/entities", response_model=schemas.EntitiesBody, responses=responses_of(404))
+    async def search_entities(q: Typed = "", run: RunName = None, limit: Limit = 10) -> Response:
+        """Entities whose names begin with what was typed, then those with a word that does, then those that hold it."""
+        served = desk.run(run)
+        names = served.dataset.entities
+        found = await asyncio.to_thread(served.entities.search, q, limit)
+        return JSONResponse({"entities": [{"entity": names[id_], "name": names.name(id_)} for id_ in found]})
+
+    @router.get("/relations", response_model=schemas.RelationsBody, responses=responses_of(404))
+    async def search_relations(
+        q: Typed = "",
+        entity: Annotated[
+            str | None, Query(max_length=MOST_CHARACTERS, description="Put relations of this entity first.")
+        ] = None,
+        run: RunName = None,
+        limit: Limit = 50,
+    ) -> Response:
+        """Relations and their inverses: first those that the entity has in the graph, by how often, then the rest."""
+        served = desk.run(run)
+        own = await desk.entity(served, entity, "entity") if entity else None
+        return JSONResponse({"relations": await asyncio.to_thread(served.relations_by_use, q, own, limit)})

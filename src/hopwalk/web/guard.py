@@ -1,0 +1,145 @@
+"""What stands before the app: the Host header, sizes, security headers, and the count of requests."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Iterable, MutableMapping
+from time import perf_counter
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hopwalk.web.limits import MOST_BODY_BYTES, MOST_URL_BYTES
+from hopwalk.web.metrics import Metrics
+from hopwalk.web.problems import RequestError
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+logger = logging.getLogger("hopwalk.web")
+
+
+class Guard:
+    """Lets to the app what is meant for this server and not too large; every answer gets the security headers.
+
+    A web page of somebody else can make its own name stand for this machine (DNS rebinding) and then read what it is told. Its
+    name is in the Host header, so only addresses, `localhost` and the names in `hosts` are accepted there.
+    """
+
+    def __init__(self, app: ASGIApp, *, hosts: Iterable[str], metrics: Metrics, seconds: float) -> None:
+        self._app, self._metrics, self._seconds = app, metrics, seconds
+        self._hosts = {"localhost", *(host.lower() for host in hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._request(scope, receive, send)
+        else:  # there are no web sockets here
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started, status = perf_counter(), 0
+        is_api = scope["path"].startswith(("/api/", "/metrics"))
+        caching = "no-store" if is_api else "no-cache"
+
+        async def send_guarded(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                added = HEADERS | {"Cache-Control": caching}
+                message["headers"] = [*message["headers"], *((key.lower().encode(), added[key].encode()) for key in added)]
+            await send(message)
+
+        try:
+            self._check(scope)
+            body = await self._body(receive)
+            await self._app(scope, _replayed(body, receive), send_guarded)
+        except RequestError as error:
+            await error.response()(scope, receive, send_guarded)
+        except _GoneError:
+            status = 499
+        except Exception:  # the client has been told that something failed; the log says what
+            logger.exception("a request failed")
+        endpoint = scope.get("endpoint")
+        self._metrics.request(getattr(endpoint, "__name__", "other"), status or 500, perf_counter() - started)
+
+    def _check(self, scope: Scope) -> None:
+        if len(scope["raw_path"]) + len(scope["query_string"]) > MOST_URL_BYTES:
+            raise RequestError(414, "url_too_long", f"The address is longer than {MOST_URL_BYTES:,} bytes.")
+        name = host_name(_headers(scope).get(b"host", b"").decode("latin-1"))
+        if name not in self._hosts and not _is_address(name):
+            remedy = "Start the server with --allow-host NAME if this name is meant to lead to it."
+            raise RequestError(400, "unknown_host", "The Host header is not a name of this server.", remedy=remedy)
+        said = _headers(scope).get(b"content-length", b"0")
+        if not said.isdigit() or int(said) > MOST_BODY_BYTES:
+            raise _too_large()
+
+    async def _body(self, receive: Receive) -> bytes:
+        """The whole body; an error if it is too large, or does not come in time."""
+        body, has_more = b"", True
+        try:
+            async with asyncio.timeout(self._seconds):
+                while has_more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _GoneError
+                    body += message.get("body", b"")
+                    has_more = message.get("more_body", False)
+                    if len(body) > MOST_BODY_BYTES:
+                        raise _too_large()
+        except TimeoutError:
+            raise RequestError(408, "too_slow", f"The request did not come whole within {self._seconds:g} seconds.") from None
+        return body
+
+
+class _GoneError(Exception):
+    """The client has gone before its request was whole."""
+
+
+def _too_large() -> RequestError:
+    return RequestError(413, "body_too_large", f"The body is larger than {MOST_BODY_BYTES:,} bytes.")
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """The body that was read already, then what comes after it."""
+    messages: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replay
+
+
+def _headers(scope: Scope) -> dict[bytes, bytes]:
+    return dict(scope["headers"])
+
+
+def host_name(host: str) -> str:
+    """The name or address in a Host header, without the port.
+
+    >>> host_name("Example.org:8000"), host_name("[::1]:8000"), host_name("127.0.0.1")
+    ('example.org', '::1', '127.0.0.1')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].rstrip(".").lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

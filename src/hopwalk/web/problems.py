@@ -1,0 +1,99 @@
+"""Errors as JSON: what is wrong, what to do about it, and names that may have been meant. Never a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+RETRY = {"Retry-After": "1"}
+
+
+class Problem(BaseModel):
+    """What is wrong with a request."""
+
+    code: str = Field(description="A word for machines, such as `unknown_name` or `overloaded`.")
+    message: str = Field(description="What is wrong.")
+    remedy: str = Field(default="", description="What to do about it.")
+    field: str | None = Field(default=None, description="The name in the request that stands for nothing, such as `head`.")
+    suggestions: list[str] = Field(default_factory=list, description="Names that may have been meant.")
+
+
+class ProblemBody(BaseModel):
+    """The body of every error."""
+
+    error: Problem
+
+
+class RequestError(Exception):
+    """A request that cannot be answered, and the status that says so."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        remedy: str = "",
+        field: str | None = None,
+        suggestions: Sequence[str] = (),
+        retry: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.retry = status, retry
+        self.problem = Problem(code=code, message=message, remedy=remedy, field=field, suggestions=list(suggestions))
+
+    def response(self) -> Response:
+        """The answer that says it."""
+        headers = RETRY if self.retry else {"WWW-Authenticate": "Bearer"} if self.status == 401 else None
+        return problem_response(self.status, self.problem, headers)
+
+
+def problem_response(status: int, problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    """A problem as an answer."""
+    return JSONResponse({"error": problem.model_dump()}, status_code=status, headers=dict(headers or {}))
+
+
+def responses_of(*statuses: int) -> dict[int | str, dict[str, object]]:
+    """These statuses for the OpenAPI description of an operation."""
+    told = {
+        400: "The request cannot be read, or its Host header is not one of this server.",
+        401: "The API token is missing or wrong.",
+        404: "A name that stands for nothing.",
+        413: "The body is too large.",
+        422: "A value is missing, of the wrong kind, or beyond its limit.",
+        503: "Too many requests wait; try again.",
+        504: "The answer took too long.",
+    }
+    return {status: {"model": ProblemBody, "description": told[status]} for status in statuses}
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Make every error of the app a problem in JSON."""
+
+    @app.exception_handler(RequestError)
+    async def told(_: Request, error: RequestError) -> Response:
+        return error.response()
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        found = [f"{_place(one['loc'])}: {one['msg']}" for one in error.errors()]
+        return problem_response(422, Problem(code="invalid_request", message="; ".join(found[:5])))
+
+    @app.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> Response:
+        codes = {400: "bad_request", 404: "not_found", 405: "method_not_allowed"}
+        problem = Problem(code=codes.get(error.status_code, "refused"), message=str(error.detail))
+        return problem_response(error.status_code, problem, error.headers)
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> Response:
+        return problem_response(500, Problem(code="internal", message="The server failed; its log says more."))
+
+
+def _place(location: Sequence[int | str]) -> str:
+    return ".".join(str(part) for part in location[1:]) or "body"

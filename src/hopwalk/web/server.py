@@ -1,0 +1,100 @@
+"""`hopwalk serve`: loads the runs, binds the port, and answers until it is told to stop."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import uvicorn
+
+from hopwalk.errors import SettingsError
+from hopwalk.web.app import create_app
+from hopwalk.web.limits import MOST_HEADER_BYTES, Limits
+from hopwalk.web.served import load_runs
+
+
+def serve(
+    folders: Sequence[str | Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    hosts: Sequence[str] = (),
+    limits: Limits | None = None,
+    threads: int | None = None,
+    announce: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Serve the walkers of these folders until Ctrl-C or SIGTERM; `announce` is told the address once clients can connect.
+
+    Folders are loaded, and refused if they are damaged, before the port is bound. `hosts` are further names of this server.
+    """
+    limits = limits or Limits()
+    _refuse_unsendable(token)
+    _set_threads(threads)
+    runs = load_runs(folders)
+    for run in runs.values():
+        run.warm_up()
+    listening = _bound(host, port)
+    app = create_app(runs, limits=limits, token=token, hosts=[host, *hosts])
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+        timeout_graceful_shutdown=max(int(limits.seconds), 1),
+    )
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, lambda *_: None)  # uvicorn stops by its own handlers, then raises the signal again for these
+    announce(address_of(listening))
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to a server bound there.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def address_of(listening: socket.socket) -> str:
+    """The address for a browser."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except (OSError, UnicodeError) as error:
+        told = getattr(error, "strerror", None) or str(error)
+        remedy = "Choose another one with --host and --port; --port 0 takes any free port."
+        raise SettingsError(f"the address {host} port {port} cannot be used ({told})", remedy=remedy) from None
+
+
+def _refuse_unsendable(token: str | None) -> None:
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token and token):
+        remedy = "Take letters and digits, e.g. from: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        raise SettingsError("the token is empty, or has characters that a request cannot carry", remedy=remedy)
+
+
+def _set_threads(threads: int | None) -> None:
+    """Matrix products take all cores but, from four cores on, one: that is for reading and writing."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(threads or (cores - 1 if cores >= 4 else cores))

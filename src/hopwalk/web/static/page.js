@@ -1,0 +1,353 @@
+// The page: a question in, answers out; the address always says what is shown.
+import { ApiError, get, post, setToken, takeToken } from "./api.js";
+import { Combobox } from "./combobox.js";
+import { element, label, number } from "./dom.js";
+import { answerItem, entityOption, explanation, problem, relationOption, sentence, splitRelation } from "./views.js";
+
+const K = 20;
+const $ = (id) => document.getElementById(id);
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+let runs = [];
+let view = { run: null, head: "", relation: "", new: false, answer: "" }; // what the address says
+let asked = null; // the question whose answers are shown
+let underWay = null; // the request for answers
+let explaining = null; // the request for an explanation
+
+const head = new Combobox($("head"), {
+  search: async (text, signal) => (await get("entities", { q: text, run: view.run }, signal)).entities.map(entityOption),
+  choose: () => $("relation").focus(),
+});
+const relation = new Combobox($("relation"), {
+  search: searchRelations,
+  choose: () => submit(),
+  opensEmpty: true,
+});
+const other = new Combobox($("other"), {
+  search: async (text, signal) => (await get("entities", { q: text, run: view.run }, signal)).entities.map(entityOption),
+  choose: () => explainOther(),
+});
+
+async function searchRelations(text, signal) {
+  const entity = head.value;
+  const find = (own) => get("relations", { q: text, entity: own, run: view.run, limit: 60 }, signal);
+  const found = await find(entity).catch((error) => {
+    if (error instanceof ApiError && error.status === 404) return find(""); // a half-typed entity has no relations of its own
+    throw error;
+  });
+  return found.relations.map((one) => relationOption(one, Boolean(entity)));
+}
+
+// The address
+
+function viewOf(search) {
+  const said = new URLSearchParams(search);
+  return {
+    run: said.get("run"),
+    head: said.get("head") ?? "",
+    relation: said.get("relation") ?? "",
+    new: said.get("new") === "1",
+    answer: said.get("answer") ?? "",
+  };
+}
+
+function addressOf({ run, head, relation, new: onlyNew, answer }) {
+  const said = new URLSearchParams();
+  if (run && runs.length && run !== runs[0].run) said.set("run", run);
+  if (head) said.set("head", head);
+  if (relation) said.set("relation", relation);
+  if (onlyNew) said.set("new", "1");
+  if (answer) said.set("answer", answer);
+  const query = said.toString();
+  return location.pathname + (query ? `?${query}` : "");
+}
+
+function go(next) {
+  view = { ...view, ...next };
+  if (addressOf(view) !== location.pathname + location.search) history.pushState(null, "", addressOf(view));
+  return show();
+}
+
+// Asking
+
+function submit() {
+  if (!head.value) return void $("head").focus();
+  if (!relation.value) return void $("relation").focus();
+  return go({ head: head.value, relation: relation.value, new: $("new").checked, answer: "" });
+}
+
+/** Show what the address says. */
+async function show() {
+  const run = runs.find((one) => one.run === view.run) ?? runs[0];
+  view.run = run.run;
+  $("run").value = run.run;
+  $("new").checked = view.new;
+  if (head.value !== view.head) head.set(view.head, view.head);
+  if (relation.value !== view.relation) relation.set(view.relation, view.relation);
+  showCard(run);
+  clearProblem();
+  const hasQuestion = Boolean(view.head && view.relation);
+  $("welcome").hidden = hasQuestion;
+  if (!hasQuestion) {
+    underWay?.abort();
+    explaining?.abort();
+    $("result").hidden = true;
+    asked = null;
+    status("");
+    document.title = "hopwalk";
+    return;
+  }
+  if (await ask()) await explain();
+}
+
+/** Show the answers of the question; whether that went well. */
+async function ask() {
+  const question = { run: view.run, head: view.head, relation: view.relation, only_new: view.new, k: K, paths: 1 };
+  const same = JSON.stringify(question);
+  if (asked === same) return true;
+  underWay?.abort();
+  explaining?.abort();
+  const request = (underWay = new AbortController());
+  busy($("question"), true);
+  status("Walking…");
+  try {
+    const found = await post("ask", question, request.signal);
+    if (request.signal.aborted) return false;
+    asked = same;
+    showAnswers(found);
+    return true;
+  } catch (error) {
+    if (error.name === "AbortError") return false;
+    asked = null;
+    $("result").hidden = true;
+    status("");
+    fail(error);
+    return false;
+  } finally {
+    if (underWay === request) busy($("question"), false);
+  }
+}
+
+function showAnswers(found) {
+  const { answers, name } = found;
+  if (head.value === found.head) head.set(found.head, name);
+  $("asked").replaceChildren(...sentence(name, found.relation));
+  $("asked").dataset.head = name;
+  const chances = answers.map((answer) => answer.probability ?? answer.path_probability ?? 0);
+  const byScorer = answers.some((answer) => answer.probability !== null);
+  const largest = byScorer ? 1 : Math.max(...chances, 1e-12);
+  $("measure").textContent = answers.length ? `Bars show ${byScorer ? "the scorer's probability" : "the probability of the paths, the first one full"}.` : "";
+  $("answers").replaceChildren(...answers.map((answer) => answerItem(answer, name, largest)));
+  [...$("answers").querySelectorAll("button")].forEach((button, place) => {
+    button.addEventListener("click", () => go({ answer: answers[place].entity }));
+    button.dataset.entity = answers[place].entity;
+  });
+  $("result").hidden = false;
+  const { name: asks } = splitRelation(found.relation);
+  document.title = `${clipped(name)} · ${clipped(asks)} · hopwalk`;
+  const { hops } = runs.find((run) => run.run === view.run);
+  const unreached = !answers.some((answer) => answer.paths.length);
+  if (!answers.length) status(`No path of at most ${hops} hops reaches an answer.`);
+  else if (unreached) status(`No path of at most ${hops} hops reaches an answer: these are guesses of the scorer.`);
+  else status(`${answers.length} answer${answers.length === 1 ? "" : "s"}.`);
+}
+
+// Explaining
+
+async function explain() {
+  explaining?.abort();
+  for (const button of $("answers").querySelectorAll("button")) {
+    button.setAttribute("aria-pressed", String(button.dataset.entity === view.answer));
+  }
+  $("hint").hidden = Boolean(view.answer);
+  if (!view.answer) {
+    $("explanation").hidden = true;
+    $("explanation").replaceChildren();
+    return;
+  }
+  const request = (explaining = new AbortController());
+  busy($("reason"), true);
+  try {
+    const question = { run: view.run, head: view.head, relation: view.relation, tail: view.answer, paths: 5 };
+    const found = await post("explain", question, request.signal);
+    if (request.signal.aborted) return;
+    $("explanation").replaceChildren(...explanation(found, $("asked").dataset.head), linkButton());
+    $("explanation").hidden = false;
+    status(`Explained: ${clipped(found.tail)}.`);
+    reveal($("reason"));
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    $("explanation").replaceChildren();
+    $("explanation").hidden = true;
+    $("hint").hidden = false;
+    fail(error);
+  } finally {
+    if (explaining === request) busy($("reason"), false);
+  }
+}
+
+function explainOther() {
+  if (other.value) return go({ answer: other.value });
+  return void $("other").focus();
+}
+
+function linkButton() {
+  const button = element("button", "link", "Copy link to this view");
+  button.type = "button";
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      button.textContent = "Copied";
+      setTimeout(() => (button.textContent = "Copy link to this view"), 2000);
+    } catch {
+      const field = element("input", "link"); // without a secure connection the reader copies it
+      field.readOnly = true;
+      field.value = location.href;
+      field.setAttribute("aria-label", "Link to this view");
+      button.replaceWith(field);
+      field.select();
+    }
+  });
+  return button;
+}
+
+/** On a narrow screen the explanation is below the answers: bring it into sight. */
+function reveal(part) {
+  if (part.getBoundingClientRect().top > innerHeight * 0.7) {
+    part.scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
+  }
+}
+
+// States
+
+function busy(part, isBusy) {
+  part.classList.toggle("busy", isBusy);
+  part.setAttribute("aria-busy", String(isBusy));
+}
+
+function status(text) {
+  $("status").textContent = text;
+}
+
+function clipped(text) {
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
+
+function clearProblem() {
+  $("problem").hidden = true;
+  $("problem").replaceChildren();
+}
+
+function fail(error) {
+  if (error instanceof ApiError && error.status === 401) return askForToken();
+  const { field } = error.problem ?? {};
+  const take = (name) => {
+    if (field === "tail") return go({ answer: name });
+    return go({ [field ?? "head"]: name });
+  };
+  $("problem").replaceChildren(...problem(error, take));
+  $("problem").hidden = false;
+}
+
+function showCard(run) {
+  const mrr = run.valid_mrr === null ? "" : `; dev MRR ${(100 * run.valid_mrr).toFixed(1)}`;
+  const facts = `${number(run.facts)} facts about ${number(run.entities)} entities and ${number(run.relations)} relations`;
+  $("card").replaceChildren(label(run.run, "name"), ` · ${facts} · walks of at most ${run.hops} hops${mrr}`);
+  $("about").replaceChildren(
+    label(run.dataset),
+    ` has ${facts}. Facts are missing, as in every graph: ask for one, and hopwalk walks at most ${run.hops} hops to find it.`,
+  );
+  $("examples").replaceChildren(
+    ...run.examples.map((example) => {
+      const link = element("a", "", ...sentence(example.name, example.relation));
+      link.href = addressOf({ ...view, run: run.run, head: example.head, relation: example.relation, answer: "" });
+      link.addEventListener("click", (event) => {
+        if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+        event.preventDefault();
+        go({ head: example.head, relation: example.relation, answer: "" });
+      });
+      return element("li", "", link);
+    }),
+  );
+}
+
+function askForToken() {
+  $("token-told").textContent = "Whoever started it can tell you. It is kept until you close this tab.";
+  if (!$("token").open) $("token").showModal();
+  $("token-value").focus();
+}
+
+// Beginning
+
+async function start() {
+  busy($("question"), true);
+  try {
+    ({ runs } = await get("runs"));
+  } catch (error) {
+    return fail(error);
+  } finally {
+    busy($("question"), false);
+  }
+  $("run").replaceChildren(...runs.map((run) => Object.assign(element("option", "", run.run), { value: run.run })));
+  $("run-field").hidden = runs.length < 2;
+  view = viewOf(location.search);
+  if (view.run && !runs.some((run) => run.run === view.run)) {
+    const told = { message: "This server has no run of that name.", remedy: "The first one is shown." };
+    view.run = null;
+    await show();
+    return fail(new ApiError(404, told));
+  }
+  await show();
+  if (!view.head) $("head").focus({ preventScroll: true });
+}
+
+$("question").addEventListener("submit", (event) => {
+  event.preventDefault();
+  submit();
+});
+$("why").addEventListener("submit", (event) => {
+  event.preventDefault();
+  explainOther();
+});
+$("new").addEventListener("change", () => head.value && relation.value && submit());
+$("run").addEventListener("change", () => {
+  asked = null;
+  head.set("", "");
+  relation.set("", "");
+  other.set("", "");
+  go({ run: $("run").value, head: "", relation: "", answer: "" });
+});
+$("answers").addEventListener("keydown", (event) => {
+  if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+  const buttons = [...$("answers").querySelectorAll("button")];
+  const next = buttons[buttons.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1)];
+  if (next) {
+    event.preventDefault();
+    next.focus();
+  }
+});
+$("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  setToken($("token-value").value.trim());
+  $("token-value").value = "";
+  $("token").close();
+  clearProblem();
+  start();
+});
+document.querySelector(".home").addEventListener("click", (event) => {
+  if (event.metaKey || event.ctrlKey || event.shiftKey || !runs.length) return;
+  event.preventDefault();
+  head.set("", "");
+  relation.set("", "");
+  go({ head: "", relation: "", answer: "" });
+  $("head").focus();
+});
+addEventListener("popstate", () => {
+  if (!runs.length) return;
+  const run = view.run;
+  view = viewOf(location.search);
+  if ((view.run ?? runs[0].run) !== run) asked = null;
+  show();
+});
+
+takeToken();
+start();

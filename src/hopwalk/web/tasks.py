@@ -1,0 +1,46 @@
+"""What the engine does for requests: answer questions, many at once, and explain answers, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hopwalk.asking import ask_many
+from hopwalk.drawing import draw_paths
+from hopwalk.explaining import explain
+from hopwalk.web.served import ServedRun
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Answer questions `(head, relation)` with the same options."""
+
+    run: ServedRun
+    k: int
+    num_paths: int
+    only_new: bool
+    most_at_once: ClassVar[int] = 64
+
+    def results(self, inputs: Sequence[tuple[str, str]]) -> list[list[dict[str, Any]]]:
+        """The answers of each question."""
+        found = ask_many(self.run.trained, list(inputs), k=self.k, num_paths=self.num_paths, only_new=self.only_new)
+        return [[answer.to_dict() for answer in answers] for answers in found]
+
+
+@dataclass(frozen=True)
+class Explaining:
+    """Explain answers `(head, relation, tail)`, one at a time: each may need a wider beam, and counts rules."""
+
+    run: ServedRun
+    num_paths: int
+    most_at_once: ClassVar[int] = 1
+
+    def results(self, inputs: Sequence[tuple[str, str, str]]) -> list[dict[str, Any]]:
+        """The explanation of each answer, with the drawing of its paths."""
+        return [self._explained(*asked) for asked in inputs]
+
+    def _explained(self, head: str, relation: str, tail: str) -> dict[str, Any]:
+        found = explain(self.run.trained, head, relation, tail, num_paths=self.num_paths)
+        paths = [reason.path for reason in found.reasons]
+        return found.to_dict() | {"drawing": draw_paths(paths) if paths else None}
