@@ -55,17 +55,17 @@ def _last_edges(
         is_last = hop == hops - 1
         choices = walker.step(walks, questions, is_last=is_last, log_odds=log_odds, blocks_known=blocks_known)
         totals = ragged.spread(scores, choices.offsets) + choices.log_probs
-        of_walks = choices.walks
         if is_last:
             break
         # Walks of a question stand together, so its choices do too: they are the rows to take the best of.
         of_questions = _offsets_of_questions(walks.questions, choices.offsets, len(questions))
         chosen, _ = ragged.top_of_rows(totals, of_questions, beam)
-        rows = of_walks[chosen]
+        rows = choices.walks.index_select(0, chosen)
         edges = torch.stack([choices.relations[chosen], choices.tails[chosen]], dim=1)
         trails, scores = torch.cat([trails[rows], edges], dim=1), totals[chosen]
         walks = walker.take(walks, choices, chosen, rows)
-    return LastEdges(walks.questions[of_walks], of_walks, choices.relations, choices.tails, totals, trails)
+    asking = ragged.spread(walks.questions, choices.offsets)
+    return LastEdges(asking, choices.walks, choices.relations, choices.tails, totals, trails)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hopwalk.walker import ragged
+
 DENSE_WORK = 16  # a matrix product computes this many products in the time that picking takes for one
 
 
@@ -29,7 +31,7 @@ class _Dense(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, table: Tensor, offsets: Tensor, columns: Tensor) -> Tensor:
         starts = torch.arange(len(vectors)) * len(table)
-        places = torch.repeat_interleave(starts, offsets.diff(), output_size=len(columns)).add_(columns)
+        places = ragged.spread(starts, offsets).add_(columns)
         ctx.save_for_backward(vectors, table, places)
         return (vectors @ table.t()).view(-1).index_select(0, places)
 

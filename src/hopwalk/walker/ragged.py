@@ -1,7 +1,8 @@
 """Rows of different lengths, one after the other in a flat tensor: row s is `values[offsets[s]:offsets[s + 1]]`.
 
 Action spaces have 1 to hundreds of entries. Padding them would cost memory traffic for nothing, so everything that is done with
-them is done on flat tensors. N entries in all, S rows; no row is empty. The reductions are numpy's `reduceat`, which is one pass.
+them is done on flat tensors. N entries in all, S rows; no row is empty. Where numpy has a loop that does a thing in one pass and
+torch has none (`reduceat`, `repeat`, `flatnonzero`), numpy does it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,22 @@ def offsets_of(counts: Tensor) -> Tensor:
 
 def rows_of(offsets: Tensor) -> Tensor:
     """The row of every entry [N]."""
-    return torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff(), output_size=int(offsets[-1]))
+    return spread(torch.arange(len(offsets) - 1), offsets)
 
 
 def spread(values: Tensor, offsets: Tensor) -> Tensor:
-    """A value of each row [S] for every entry of the row [N]."""
-    return torch.repeat_interleave(values, offsets.diff(), output_size=int(offsets[-1]))
+    """A value of each row [S] for every entry of the row [N]; no gradient goes through."""
+    return torch.from_numpy(np.repeat(values.numpy(), np.diff(offsets.numpy())))
+
+
+def ranges(starts: Tensor, offsets: Tensor) -> Tensor:
+    """`starts[s], starts[s] + 1, …` in every row s [N]."""
+    return torch.arange(int(offsets[-1])).add_(spread(starts - offsets[:-1], offsets))
+
+
+def places_of(mask: Tensor) -> Tensor:
+    """Where the mask is true."""
+    return torch.from_numpy(np.flatnonzero(mask.numpy()))
 
 
 def row_sums(values: Tensor, offsets: Tensor) -> Tensor:
@@ -75,8 +86,7 @@ def dropped_out(probs: Tensor, rate: float, generator: torch.Generator) -> Tenso
 def repeat_rows(offsets: Tensor, times: int) -> tuple[Tensor, Tensor]:
     """Every row `times` times in a row: the entries to take [N · times] and the new offsets [S · times + 1]."""
     new_offsets = offsets_of(torch.repeat_interleave(offsets.diff(), times))
-    starts = torch.repeat_interleave(offsets[:-1], times) - new_offsets[:-1]
-    return torch.arange(int(new_offsets[-1])) + spread(starts, new_offsets), new_offsets
+    return ranges(torch.repeat_interleave(offsets[:-1], times), new_offsets), new_offsets
 
 
 def draw(weights: Tensor, offsets: Tensor, generator: torch.Generator) -> Tensor:
@@ -95,7 +105,7 @@ def top_of_rows(values: Tensor, offsets: Tensor, most: int) -> tuple[Tensor, Ten
     """
     counts = offsets.diff()
     longest = int(counts.max())
-    places = torch.arange(int(offsets[-1])) + spread(torch.arange(len(counts)) * longest - offsets[:-1], offsets)
+    places = ranges(torch.arange(len(counts)) * longest, offsets)
     padded = values.new_full((len(counts) * longest,), -torch.inf).index_copy_(0, places, values).view(len(counts), longest)
     kept = torch.clamp(counts, max=most)
     _, columns = torch.topk(padded, int(kept.max()), dim=1)

@@ -99,7 +99,7 @@ class Walker:
     ) -> Choices:
         """The legal edges of every walk and their probabilities; `log_odds` [Q, E] are the scorer's, for a guided policy."""
         offsets, edges = self._legal_edges(walks, questions, blocks_known and is_last)
-        relations, tails = self._relations[edges].long(), self._tails[edges].long()
+        relations, tails = self._relations.index_select(0, edges).long(), self._tails.index_select(0, edges).long()
         asked = questions.relations[walks.questions]
         logits = self.policy.logits(
             walks.memory, walks.paths, walks.entities, asked, offsets, relations, tails, generator=generator
@@ -139,7 +139,7 @@ class Walker:
         """
         starts, ends = self._offsets[walks.entities], self._offsets[walks.entities + 1]
         offsets = ragged.offsets_of(ends - starts)
-        edges = torch.arange(int(offsets[-1])) + ragged.spread(starts - offsets[:-1], offsets)
+        edges = ragged.ranges(starts, offsets)
         is_legal = torch.ones(len(edges), dtype=torch.bool)
         if blocks_known:
             torch.logical_not(self._is_other_answer(walks, questions, offsets, edges), out=is_legal)
@@ -149,16 +149,16 @@ class Walker:
             is_legal[(asked + (offsets[:-1] - starts)[:, None])[is_here]] = False
         if bool(is_legal.all()):
             return offsets, edges
-        counts = ragged.row_sums(is_legal.long(), offsets)
+        counts = ragged.row_sums(is_legal.to(torch.int32), offsets).long()
         stuck = counts == 0
         if bool(stuck.any()):
             is_legal[offsets[1:][stuck] - 1] = True  # the last edge of an entity is its stay edge
             counts[stuck] = 1
-        return ragged.offsets_of(counts), edges[is_legal]
+        return ragged.offsets_of(counts), edges.index_select(0, ragged.places_of(is_legal))
 
     def _is_other_answer(self, walks: Walks, questions: Questions, offsets: Tensor, edges: Tensor) -> Tensor:
         """Whether each edge leads to a known answer that is not the one asked [N]."""
-        tails = self._tails[edges]
+        tails = self._tails.index_select(0, edges)
         num_entities = self.graph.num_entities
         if len(questions) * num_entities <= MOST_MARKS:  # mark the answers of each question, and look the marks up
             starts, answers = self.known.answers(questions.heads.numpy(), questions.relations.numpy())
