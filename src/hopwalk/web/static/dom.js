@@ -8,15 +8,18 @@ export function element(name, classes = "", ...children) {
   return made;
 }
 
-/** A label of the data: its writing direction stays its own affair. */
+/** A label of the data: its writing direction stays its own affair. It may break after `_` and `/`. */
 export function label(text, classes = "label") {
-  return element("bdi", classes, text);
+  if (text.length > 300) return element("bdi", classes, text);
+  const parts = text.split(/(?<=[_/.])/u);
+  return element("bdi", classes, ...parts.flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part])));
 }
 
 /** A step of a path: `—affects→` or `←affects—`. */
 export function arrow(relation, isInverse) {
+  const short = relation.length > 40 ? "" : " short"; // a short one is not broken
   const [before, after] = isInverse ? ["←", "—"] : ["—", "→"];
-  return element("span", "arrow", before, label(relation, "relation"), after);
+  return element("span", `arrow${short}`, before, label(relation, "relation"), after);
 }
 
 /** A bar as long as the share, 0 to 1. */

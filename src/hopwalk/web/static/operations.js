@@ -13,7 +13,7 @@ async function list() {
 
 function shown(api, path, verb, operation) {
   const verbShown = element("span", "verb", verb.toUpperCase());
-  const summary = element("summary", "", verbShown, element("code", "", path), element("span", "told", operation.description ?? ""));
+  const summary = element("summary", "", verbShown, element("code", "", path), element("span", "told", (operation.description ?? "").replaceAll("`", "")));
   const body = schemaOf(api, operation.requestBody?.content?.["application/json"]?.schema);
   const answer = schemaOf(api, operation.responses["200"]?.content?.["application/json"]?.schema);
   const parameters = (operation.parameters ?? []).map((one) => row(one.name, one.schema, one.required, one.description));
@@ -56,7 +56,7 @@ function fields(schema) {
 
 function row(name, schema, isRequired, told = "") {
   const kind = [typeOf(schema), bounds(schema), isRequired || schema.default === undefined || schema.default === null ? "" : `default ${schema.default}`];
-  const cells = [kind.filter(Boolean).join(", "), told || schema.description || ""];
+  const cells = [kind.filter(Boolean).join(", "), (told || schema.description || "").replaceAll("`", "")];
   return element("tr", "", element("th", "", element("code", "", name)), ...cells.map((cell) => element("td", "", cell)));
 }
 

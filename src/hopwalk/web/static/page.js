@@ -4,11 +4,13 @@ import { Combobox } from "./combobox.js";
 import { element, label, number } from "./dom.js";
 import { answerItem, entityOption, explanation, problem, relationOption, sentence, splitRelation } from "./views.js";
 
-const K = 20;
+const FEW = 10;
+const MANY = 50; // after "More answers"
 const $ = (id) => document.getElementById(id);
 const still = matchMedia("(prefers-reduced-motion: reduce)");
+const narrow = matchMedia("(max-width: 52rem)"); // as in style.css
 let runs = [];
-let view = { run: null, head: "", relation: "", new: false, answer: "" }; // what the address says
+let view = { run: null, head: "", relation: "", new: false, k: FEW, answer: "" }; // what the address says
 let asked = null; // the question whose answers are shown
 let underWay = null; // the request for answers
 let explaining = null; // the request for an explanation
@@ -46,16 +48,18 @@ function viewOf(search) {
     head: said.get("head") ?? "",
     relation: said.get("relation") ?? "",
     new: said.get("new") === "1",
+    k: said.get("k") === String(MANY) ? MANY : FEW,
     answer: said.get("answer") ?? "",
   };
 }
 
-function addressOf({ run, head, relation, new: onlyNew, answer }) {
+function addressOf({ run, head, relation, new: onlyNew, k, answer }) {
   const said = new URLSearchParams();
   if (run && runs.length && run !== runs[0].run) said.set("run", run);
   if (head) said.set("head", head);
   if (relation) said.set("relation", relation);
   if (onlyNew) said.set("new", "1");
+  if (k === MANY) said.set("k", String(k));
   if (answer) said.set("answer", answer);
   const query = said.toString();
   return location.pathname + (query ? `?${query}` : "");
@@ -72,7 +76,7 @@ function go(next) {
 function submit() {
   if (!head.value) return void $("head").focus();
   if (!relation.value) return void $("relation").focus();
-  return go({ head: head.value, relation: relation.value, new: $("new").checked, answer: "" });
+  return go({ head: head.value, relation: relation.value, new: $("new").checked, k: FEW, answer: "" });
 }
 
 /** Show what the address says. */
@@ -101,7 +105,7 @@ async function show() {
 
 /** Show the answers of the question; whether that went well. */
 async function ask() {
-  const question = { run: view.run, head: view.head, relation: view.relation, only_new: view.new, k: K, paths: 1 };
+  const question = { run: view.run, head: view.head, relation: view.relation, only_new: view.new, k: view.k, paths: 1 };
   const same = JSON.stringify(question);
   if (asked === same) return true;
   underWay?.abort();
@@ -113,6 +117,7 @@ async function ask() {
     const found = await post("ask", question, request.signal);
     if (request.signal.aborted) return false;
     asked = same;
+    $("result").append($("reason")); // before the list that it may stand in is replaced
     showAnswers(found);
     return true;
   } catch (error) {
@@ -148,7 +153,9 @@ function showAnswers(found) {
   const unreached = !answers.some((answer) => answer.paths.length);
   if (!answers.length) status(`No path of at most ${hops} hops reaches an answer.`);
   else if (unreached) status(`No path of at most ${hops} hops reaches an answer: these are guesses of the scorer.`);
-  else status(`${answers.length} answer${answers.length === 1 ? "" : "s"}.`);
+  else status("");
+  $("more").hidden = view.k === MANY || answers.length < view.k;
+  speak(`${answers.length} answer${answers.length === 1 ? "" : "s"}.`);
 }
 
 // Explaining
@@ -158,6 +165,7 @@ async function explain() {
   for (const button of $("answers").querySelectorAll("button")) {
     button.setAttribute("aria-pressed", String(button.dataset.entity === view.answer));
   }
+  place();
   $("hint").hidden = Boolean(view.answer);
   if (!view.answer) {
     $("explanation").hidden = true;
@@ -172,7 +180,7 @@ async function explain() {
     if (request.signal.aborted) return;
     $("explanation").replaceChildren(...explanation(found, $("asked").dataset.head), linkButton());
     $("explanation").hidden = false;
-    status(`Explained: ${clipped(found.tail)}.`);
+    speak(`Explained: ${clipped(found.tail)}.`);
     reveal($("reason"));
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -210,7 +218,14 @@ function linkButton() {
   return button;
 }
 
-/** On a narrow screen the explanation is below the answers: bring it into sight. */
+/** On a wide screen the explanation is beside the answers, on a narrow one below that which it explains. */
+function place() {
+  const chosen = $("answers").querySelector("[aria-pressed=true]");
+  if (narrow.matches && chosen) chosen.parentElement.append($("reason"));
+  else if ($("reason").parentElement !== $("result")) $("result").append($("reason"));
+}
+
+/** Bring it into sight. */
 function reveal(part) {
   if (part.getBoundingClientRect().top > innerHeight * 0.7) {
     part.scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
@@ -226,6 +241,11 @@ function busy(part, isBusy) {
 
 function status(text) {
   $("status").textContent = text;
+}
+
+/** For those who listen. */
+function speak(text) {
+  $("spoken").textContent = text;
 }
 
 function clipped(text) {
@@ -259,11 +279,11 @@ function showCard(run) {
   $("examples").replaceChildren(
     ...run.examples.map((example) => {
       const link = element("a", "", ...sentence(example.name, example.relation));
-      link.href = addressOf({ ...view, run: run.run, head: example.head, relation: example.relation, answer: "" });
+      link.href = addressOf({ ...view, run: run.run, head: example.head, relation: example.relation, k: FEW, answer: "" });
       link.addEventListener("click", (event) => {
         if (event.metaKey || event.ctrlKey || event.shiftKey) return;
         event.preventDefault();
-        go({ head: example.head, relation: example.relation, answer: "" });
+        go({ head: example.head, relation: example.relation, k: FEW, answer: "" });
       });
       return element("li", "", link);
     }),
@@ -304,6 +324,8 @@ $("question").addEventListener("submit", (event) => {
   event.preventDefault();
   submit();
 });
+narrow.addEventListener("change", place);
+$("more").addEventListener("click", () => go({ k: MANY }));
 $("why").addEventListener("submit", (event) => {
   event.preventDefault();
   explainOther();
@@ -314,7 +336,7 @@ $("run").addEventListener("change", () => {
   head.set("", "");
   relation.set("", "");
   other.set("", "");
-  go({ run: $("run").value, head: "", relation: "", answer: "" });
+  go({ run: $("run").value, head: "", relation: "", k: FEW, answer: "" });
 });
 $("answers").addEventListener("keydown", (event) => {
   if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
@@ -338,7 +360,7 @@ document.querySelector(".home").addEventListener("click", (event) => {
   event.preventDefault();
   head.set("", "");
   relation.set("", "");
-  go({ head: "", relation: "", answer: "" });
+  go({ head: "", relation: "", k: FEW, answer: "" });
   $("head").focus();
 });
 addEventListener("popstate", () => {

@@ -77,6 +77,7 @@ function verdict(found) {
 
 function pictureFrame(picture, found) {
   picture.setAttribute("role", "img");
+  picture.style.setProperty("--width", `${picture.getAttribute("width")}px`);
   picture.setAttribute("aria-label", `The paths from ${found.head} to ${found.tail}; they are listed below`);
   const frame = element("div", "picture", picture);
   frame.tabIndex = 0;
