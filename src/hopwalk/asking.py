@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -34,11 +35,13 @@ def ask_many(
 ) -> list[list[Answer]]:
     """The best answers of many questions `(head, relation)`, decoded together, which is much faster than one after the other."""
     ids = [question_ids(trained, head, relation) for head, relation in questions]
-    answers: list[list[Answer]] = []
-    for first in range(0, len(ids), trained.decoder.questions_at_once):
-        part = torch.tensor(ids[first : first + trained.decoder.questions_at_once])
-        answers += _answered(trained, Questions(part[:, 0], part[:, 1]), k, num_paths, only_new)
-    return answers
+    distinct = sorted({*ids})  # walks from the same head share what they read
+    answers: dict[tuple[int, int], list[Answer]] = {}
+    for first in range(0, len(distinct), trained.decoder.questions_at_once):
+        part = distinct[first : first + trained.decoder.questions_at_once]
+        asked = Questions(*torch.tensor(part).unbind(dim=1))
+        answers |= zip(part, _answered(trained, asked, k, num_paths, only_new), strict=True)
+    return [answers[question] for question in ids]
 
 
 def question_ids(trained: TrainedWalker, head: str, relation: str) -> tuple[int, int]:
@@ -60,10 +63,12 @@ def _answered(trained: TrainedWalker, questions: Questions, k: int, num_paths: i
     reached = found.reached(is_chosen, num_paths=ROOM * num_paths)
     chances = None if log_odds is None else torch.sigmoid(log_odds.gather(1, entities)).tolist()
     answers: list[list[Answer]] = []
+    bounds, log_probs, paths = reached.offsets.tolist(), reached.scores.tolist(), PathsInWords(dataset, reached)
     for row, head in enumerate(questions.heads.tolist()):
         own = set(known[known_offsets[row] : known_offsets[row + 1]].tolist())
-        first, last = int(reached.offsets[row]), int(reached.offsets[row + 1])
-        places = dict(zip(reached.entities[first:last].tolist(), range(first, last), strict=True))
+        places = dict(
+            zip(reached.entities[bounds[row] : bounds[row + 1]].tolist(), range(bounds[row], bounds[row + 1]), strict=True)
+        )
         listed: list[Answer] = []
         for column, (entity, score) in enumerate(zip(entities[row].tolist(), scores[row].tolist(), strict=True)):
             if score == -np.inf:
@@ -75,9 +80,9 @@ def _answered(trained: TrainedWalker, questions: Questions, k: int, num_paths: i
                     rank=column + 1,
                     score=score,
                     is_known=entity in own,
-                    log_prob=None if place is None else float(reached.scores[place]),
+                    log_prob=None if place is None else log_probs[place],
                     probability=None if chances is None else chances[row][column],
-                    paths=() if place is None else paths_to(dataset, head, reached, place, most=num_paths),
+                    paths=() if place is None else paths.to(place, head, most=num_paths),
                 )
             )
         answers.append(listed)
@@ -105,28 +110,40 @@ def _best(found: Beam, log_odds: Tensor | None, weight: float, k: int) -> tuple[
     return entities.gather(1, order), scores.gather(1, order), chosen
 
 
-def paths_to(dataset: Dataset, head_id: int, reached: Reached, place: int, *, most: int | None = None) -> tuple[Path, ...]:
-    """The paths to the entity at a place among those reached, likeliest first; of those that differ in their stays, one."""
-    stay_id, distinct = dataset.relation_ids.stay_id, dict[tuple[int, ...], tuple[list[int], float]]()
-    rows = slice(int(reached.path_offsets[place]), int(reached.path_offsets[place + 1]))
-    for steps, log_prob in zip(reached.paths[rows].tolist(), reached.path_scores[rows].tolist(), strict=True):
-        edges = (edge for edge in zip(steps[::2], steps[1::2], strict=True) if edge[0] != stay_id)
-        distinct.setdefault(tuple(id_ for edge in edges for id_ in edge), (steps, log_prob))
-        if len(distinct) == most:
-            break
-    return tuple(path_of(dataset, head_id, steps, log_prob) for steps, log_prob in distinct.values())
+class PathsInWords:
+    """The paths to the entities that were reached, with the names of what they pass."""
+
+    def __init__(self, dataset: Dataset, reached: Reached) -> None:
+        self._offsets, self._paths = reached.path_offsets.tolist(), reached.paths.tolist()
+        self._log_probs: list[float] = reached.path_scores.tolist()
+        self._stay_id = dataset.relation_ids.stay_id
+        self._entity = cache(dataset.entities.name)  # the same names come again and again
+        self._relation = cache(partial(relation_in_words, dataset))
+
+    def to(self, place: int, head_id: int, *, most: int | None = None) -> tuple[Path, ...]:
+        """The paths to the entity at a place, likeliest first; of those that differ only in their stays, one."""
+        distinct: dict[tuple[int, ...], float] = {}
+        for row in range(self._offsets[place], self._offsets[place + 1]):
+            steps = self._paths[row]
+            if self._stay_id in steps[::2]:
+                moves = (step for step in zip(steps[::2], steps[1::2], strict=True) if step[0] != self._stay_id)
+                steps = [id_ for step in moves for id_ in step]
+            distinct.setdefault(tuple(steps), self._log_probs[row])
+            if len(distinct) == most:
+                break
+        return tuple(self._in_words(head_id, steps, log_prob) for steps, log_prob in distinct.items())
+
+    def _in_words(self, head_id: int, steps: tuple[int, ...], log_prob: float) -> Path:
+        named = ((*self._relation(relation), entity) for relation, entity in zip(steps[::2], steps[1::2], strict=True))
+        edges = (Edge(name, self._entity(entity), is_inverse) for name, is_inverse, entity in named)
+        return Path(self._entity(head_id), tuple(edges), log_prob)
 
 
-def path_of(dataset: Dataset, head_id: int, steps: list[int], log_prob: float) -> Path:
-    """A path of alternating relation and entity ids in words."""
-    ids, edges = dataset.relation_ids, []
-    for relation, entity in zip(steps[::2], steps[1::2], strict=True):
-        if relation == ids.stay_id:
-            continue
-        is_inverse = bool(ids.is_inverse(relation))
-        name = dataset.relations.name(ids.inverse(relation) if is_inverse else relation)
-        edges.append(Edge(name, dataset.entities.name(entity), is_inverse))
-    return Path(dataset.entities.name(head_id), tuple(edges), log_prob)
+def relation_in_words(dataset: Dataset, relation_id: int) -> tuple[str, bool]:
+    """The name of a relation, or that of which it is the inverse, and whether it is an inverse."""
+    ids = dataset.relation_ids
+    is_inverse = bool(ids.is_inverse(relation_id))
+    return dataset.relations.name(ids.inverse(relation_id) if is_inverse else relation_id), is_inverse
 
 
 def entity_id(trained: TrainedWalker, text: str) -> int:

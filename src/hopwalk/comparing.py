@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from hopwalk.answers import Path as Walk
-from hopwalk.asking import ROOM, paths_to
+from hopwalk.asking import ROOM, PathsInWords
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError, RunError, SettingsError
 from hopwalk.ranking import (
@@ -209,7 +209,7 @@ class _Side:
         questions = Questions(torch.tensor([head]), torch.tensor([relation]))
         reached = self.walker.decoder.reached(questions, num_paths=ROOM)
         places = (reached.entities == tail).nonzero()
-        return paths_to(self.walker.dataset, head, reached, int(places[0]))[0] if len(places) else None
+        return PathsInWords(self.walker.dataset, reached).to(int(places[0]), head)[0] if len(places) else None
 
 
 def _relations(dataset: Dataset, split: str, first: Floats, second: Floats) -> tuple[RelationChange, ...]:

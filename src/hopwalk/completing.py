@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 import torch
 
-from hopwalk.asking import directed_relation_id, path_of
+from hopwalk.asking import PathsInWords, directed_relation_id
 from hopwalk.data.triples import Triples
 from hopwalk.errors import HopwalkError, SettingsError
 from hopwalk.run import write_text
@@ -123,6 +123,7 @@ def _new_facts(trained: TrainedWalker, batch: Triples, above: float) -> Iterator
     dataset, ids = trained.dataset, trained.dataset.relation_ids
     questions = Questions(*(torch.from_numpy(column.astype(np.int64)) for column in (batch.heads, batch.relations)))
     found = trained.decoder.reached(questions)
+    paths = PathsInWords(dataset, found)
     log_odds = trained.opinions.log_odds(questions.heads, questions.relations) if trained.opinions else None
     for row, (head, relation) in enumerate(zip(batch.heads.tolist(), batch.relations.tolist(), strict=True)):
         known = set(trained.walker.known.answers(batch.heads[row : row + 1], batch.relations[row : row + 1])[1].tolist())
@@ -133,8 +134,7 @@ def _new_facts(trained: TrainedWalker, batch: Triples, above: float) -> Iterator
             confidence = walked if log_odds is None else float(torch.sigmoid(log_odds[row, tail]))
             if confidence < above or tail in known or tail == head:
                 continue
-            number = int(found.path_offsets[place])
-            path = path_of(dataset, head, found.paths[number].tolist(), float(found.path_scores[number]))
+            (path,) = paths.to(place, head)
             one, other = (tail, head) if is_inverse else (head, tail)
             ends = dataset.entities[one], name, dataset.entities[other]
             yield (*(_one_line(end) for end in ends), f"{confidence:.6f}", f"{walked:.6g}", _one_line(str(path)))

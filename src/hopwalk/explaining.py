@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from hopwalk.answers import Path
-from hopwalk.asking import ROOM, directed_relation_id, entity_id, paths_to
+from hopwalk.asking import ROOM, PathsInWords, directed_relation_id, entity_id, relation_in_words
 from hopwalk.config import GraphSettings
 from hopwalk.graph import build_graph
 from hopwalk.reach import reached as within_reach
@@ -116,11 +116,10 @@ def _place(found: Reached, entity: int) -> int | None:
 
 
 def _reasons(trained: TrainedWalker, found: Reached, place: int, ids: tuple[int, int, int], num_paths: int) -> tuple[Reason, ...]:
-    dataset, relation_ids = trained.dataset, trained.dataset.relation_ids
-    counter, is_inverse = RuleCounter(dataset.facts, dataset), bool(relation_ids.is_inverse(ids[1]))
-    name = dataset.relations.name(relation_ids.inverse(ids[1]) if is_inverse else ids[1])
+    dataset = trained.dataset
+    counter, (name, is_inverse) = RuleCounter(dataset.facts, dataset), relation_in_words(dataset, ids[1])
     reasons = []
-    for path in paths_to(dataset, ids[0], found, place)[:num_paths]:
+    for path in PathsInWords(dataset, found).to(place, ids[0], most=num_paths):
         rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), is_inverse)
         reasons.append(Reason(path, rule, counter.count(rule)))
     return tuple(reasons)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hopwalk.answers import Path
-from hopwalk.asking import directed_relation_id, paths_to
+from hopwalk.asking import PathsInWords, directed_relation_id, relation_in_words
 from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
 from hopwalk.rules import Evidence, Rule, RuleCounter
@@ -68,20 +68,20 @@ def used_rules(
     Looked at are the best paths of the best answers of its dev questions, or of its training questions where dev has none or
     `split` says "train"; the fact that is asked is not walked.
     """
-    dataset, relation_ids = trained.dataset, trained.dataset.relation_ids
+    dataset = trained.dataset
     relation_id = directed_relation_id(trained, relation)
-    is_inverse = bool(relation_ids.is_inverse(relation_id))
-    name = dataset.relations.name(relation_ids.inverse(relation_id) if is_inverse else relation_id)
+    name, is_inverse = relation_in_words(dataset, relation_id)
     asked = _questions(trained, relation_id, is_inverse, split, most_questions)
     uses: dict[Rule, _Use] = {}
     for first in range(0, len(asked), QUESTIONS_AT_ONCE):
         part = asked[first : first + QUESTIONS_AT_ONCE]
         questions = training_questions(trained.walker.graph, part.heads, part.relations, part.tails)
         found = trained.decoder.reached(questions, num_paths=num_paths, blocks_known=False)
+        paths = PathsInWords(dataset, found)
         for row, head in enumerate(part.heads.tolist()):
             best = range(int(found.offsets[row]), min(int(found.offsets[row + 1]), int(found.offsets[row]) + answers))
             for place in best:
-                for path in paths_to(dataset, head, found, place):
+                for path in paths.to(place, head):
                     rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), is_inverse)
                     use = uses.setdefault(rule, _Use())
                     use.probability += float(np.exp(path.log_prob))

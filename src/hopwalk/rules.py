@@ -69,7 +69,8 @@ class RuleCounter:
     """Counts how often rules hold among the facts of a data set."""
 
     def __init__(self, facts: Triples, dataset: Dataset) -> None:
-        self._facts, self._relations = facts, dataset.relations
+        self._facts = facts
+        self._ids = {dataset.relations.name(id_): id_ for id_ in reversed(range(len(dataset.relations)))}
         self._size = len(dataset.entities)
         self._matrices: dict[int, Any] = {}
 
@@ -87,7 +88,7 @@ class RuleCounter:
         return self._matrices[relation]
 
     def _directed(self, name: str, is_inverse: bool) -> Any:
-        matrix = self._matrix(self._relations.id(name))
+        matrix = self._matrix(self._ids[name])
         return matrix.T.tocsr() if is_inverse else matrix
 
     def count(self, rule: Rule, *, most_heads: int = MOST_HEADS, seed: int = 0) -> Evidence:
