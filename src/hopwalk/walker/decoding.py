@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from hopwalk.config import Settings
 from hopwalk.data.triples import Ids
+from hopwalk.parallel import on_all_threads
 from hopwalk.walker.beam import Beam, Reached, beam_scores, search
 from hopwalk.walker.opinions import Opinions
 from hopwalk.walker.steps import Questions, Walker
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)  # of paths in the blend, to choose from on dev
 PATHS, SCORER, BLEND = "paths", "scorer", "blend"
-WALKS_AT_ONCE, SCORES_AT_ONCE = 8192, 2**24  # bound the memory, whatever the beam and the number of entities
+WALKS_AT_ONCE, SCORES_AT_ONCE = 4096, 2**23  # bound the memory, whatever the beam and the number of entities
 
 
 class Decoder:
@@ -52,7 +53,8 @@ class Decoder:
     def path_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
         """The log-probability of every entity by its paths, -inf where none leads to it [Q, E]."""
         scores = np.empty((len(heads), self._walker.graph.num_entities), dtype=np.float32)
-        for first in range(0, len(heads), self.questions_at_once):
+
+        def decode(first: int) -> None:
             rows = slice(first, first + self.questions_at_once)
             questions = Questions(_ids(heads[rows]), _ids(relations[rows]))
             scores[rows] = beam_scores(
@@ -63,6 +65,8 @@ class Decoder:
                 pooling=self._pooling,
                 log_odds=self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None,
             ).numpy()
+
+        on_all_threads(decode, range(0, len(heads), self.questions_at_once))
         return scores
 
     def scores(self, heads: Ids, relations: Ids, weights: Sequence[float]) -> dict[str, NDArray[np.float32]]:
