@@ -25,8 +25,14 @@ def test_every_data_set_of_the_catalog_has_a_preset():
     ],
 )
 def test_presets_have_the_settings_of_the_paper(preset: str, fan_out: int, hops: int, beam: int):
-    settings = load_settings(preset)
+    settings = load_settings(preset, overrides=["walker.recipe=paper"])
     assert (settings.graph.fan_out, settings.walk.hops, settings.walk.beam) == (fan_out, hops, beam)
+
+
+def test_a_recipe_may_choose_the_beam():
+    assert load_settings("fb15k-237").walk.beam == 512
+    assert load_settings("fb15k-237").walk.hops == 3
+    assert load_settings("fb15k-237", overrides=["walk.beam=64"]).walk.beam == 64
 
 
 @pytest.mark.parametrize("data", ["umls", "kinship", "fb15k-237", "wn18rr", "nell-995"])

@@ -196,6 +196,8 @@ def load_settings(
         said = values.setdefault(group, {})
         if isinstance(said, dict):
             recipe, suits = recipe_values(said, str(preset)), suiting.pop(group, {})
+            beyond = {other: recipe.pop(other) for other in list(recipe) if isinstance(recipe[other], dict)}
+            values = _merged(beyond, values)  # a walker's recipe may say how wide the beam is
             # A published recipe stays as it is; where it says nothing, there is room for what suits.
             is_modern = said.get("recipe", "modern") == "modern"
             values[group] = (recipe | suits if is_modern else suits | recipe) | said
