@@ -24,7 +24,7 @@ from hopwalk.walker.runs import TrainedWalker
 from hopwalk.web import schemas
 from hopwalk.web.engine import Engine, OverloadedError, Task
 from hopwalk.web.guard import Guard
-from hopwalk.web.limits import MOST_CHARACTERS, MOST_FOUND, Limits
+from hopwalk.web.limits import MOST_CHARACTERS, MOST_FOUND, MOST_OF_RUN, MOST_TYPED, Limits
 from hopwalk.web.metrics import Metrics
 from hopwalk.web.problems import RequestError, add_handlers, responses_of
 from hopwalk.web.served import ServedRun
@@ -32,8 +32,8 @@ from hopwalk.web.tasks import Asking, Explaining
 
 STATIC = Path(__file__).parent / "static"
 API = "/api/v1"
-RunName = Annotated[str | None, Query(max_length=MOST_CHARACTERS, description="The run to ask; the first one if not said.")]
-Typed = Annotated[str, Query(max_length=MOST_CHARACTERS, description="What was typed so far; empty for any.")]
+RunName = Annotated[str | None, Query(max_length=MOST_OF_RUN, description="The run to ask; the first one if not said.")]
+Typed = Annotated[str, Query(max_length=MOST_TYPED, description="What was typed so far; empty for any.")]
 Limit = Annotated[int, Query(ge=1, le=MOST_FOUND, description="How many, at most.")]
 
 

@@ -82,34 +82,31 @@ class Guard:
         if name not in self._hosts and not _is_address(name):
             remedy = "Start the server with --allow-host NAME if this name is meant to lead to it."
             raise RequestError(400, "unknown_host", "The Host header is not a name of this server.", remedy=remedy)
-        said = _headers(scope).get(b"content-length", b"0")
-        if not said.isdigit() or int(said) > MOST_BODY_BYTES:
-            raise _too_large()
 
     async def _body(self, receive: Receive) -> bytes:
-        """The whole body; an error if it is too large, or does not come in time."""
-        body, has_more = b"", True
+        """The whole body; an error if it is too large, or does not come in time.
+
+        A body that is too large is read a while nevertheless: who is cut off while sending does not read the answer.
+        """
+        body, size, has_more = b"", 0, True
         try:
             async with asyncio.timeout(self._seconds):
-                while has_more:
+                while has_more and size <= 4 * MOST_BODY_BYTES:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise _GoneError
-                    body += message.get("body", b"")
+                    size += len(message.get("body", b""))
+                    body = body + message.get("body", b"") if size <= MOST_BODY_BYTES else b""
                     has_more = message.get("more_body", False)
-                    if len(body) > MOST_BODY_BYTES:
-                        raise _too_large()
         except TimeoutError:
             raise RequestError(408, "too_slow", f"The request did not come whole within {self._seconds:g} seconds.") from None
+        if size > MOST_BODY_BYTES:
+            raise RequestError(413, "body_too_large", f"The body is larger than {MOST_BODY_BYTES:,} bytes.")
         return body
 
 
 class _GoneError(Exception):
     """The client has gone before its request was whole."""
-
-
-def _too_large() -> RequestError:
-    return RequestError(413, "body_too_large", f"The body is larger than {MOST_BODY_BYTES:,} bytes.")
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -81,7 +82,7 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
-        found = [f"{_place(one['loc'])}: {one['msg']}" for one in error.errors()]
+        found = [_told(one) for one in error.errors()]
         return problem_response(422, Problem(code="invalid_request", message="; ".join(found[:5])))
 
     @app.exception_handler(HTTPException)
@@ -95,5 +96,8 @@ def add_handlers(app: FastAPI) -> None:
         return problem_response(500, Problem(code="internal", message="The server failed; its log says more."))
 
 
-def _place(location: Sequence[int | str]) -> str:
-    return ".".join(str(part) for part in location[1:]) or "body"
+def _told(error: Mapping[str, Any]) -> str:
+    if error["type"] == "json_invalid":
+        return "The body is not JSON"
+    place = ".".join(str(part) for part in error["loc"][1:]) or "body"
+    return f"{place}: {error['msg']}"

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from hopwalk.web.limits import MOST_ANSWERS, MOST_CHARACTERS, MOST_PATHS
+from hopwalk.web.limits import MOST_ANSWERS, MOST_CHARACTERS, MOST_OF_RUN, MOST_PATHS
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 5.0 is a whole one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
 
 Name = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+Count = Annotated[int, BeforeValidator(_whole)]
 
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    run: Name | None = Field(default=None, description="The run to ask; the first one if not said.")
+    run: str | None = Field(
+        default=None, min_length=1, max_length=MOST_OF_RUN, description="The run to ask; the first one if not said."
+    )
     head: Name = Field(description="The entity that the question begins with.")
     relation: Name = Field(description="The relation asked for; with ⁻¹ at its end, its inverse.")
 
@@ -22,8 +31,8 @@ class _Request(BaseModel):
 class AskRequest(_Request):
     """A question `(head, relation, ?)`."""
 
-    k: int = Field(default=10, ge=1, le=MOST_ANSWERS, description="How many answers.")
-    paths: int = Field(default=3, ge=1, le=MOST_PATHS, description="How many paths of each, at most.")
+    k: Count = Field(default=10, ge=1, le=MOST_ANSWERS, description="How many answers.")
+    paths: Count = Field(default=3, ge=1, le=MOST_PATHS, description="How many paths of each, at most.")
     only_new: bool = Field(default=False, description="Leave facts of the graph out.")
 
 
@@ -31,7 +40,7 @@ class ExplainRequest(_Request):
     """Why `tail` answers `(head, relation, ?)`, or why not."""
 
     tail: Name = Field(description="The answer to explain.")
-    paths: int = Field(default=5, ge=1, le=MOST_PATHS, description="How many paths, at most.")
+    paths: Count = Field(default=5, ge=1, le=MOST_PATHS, description="How many paths, at most.")
 
 
 class EdgeBody(BaseModel):

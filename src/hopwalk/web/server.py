@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from hopwalk.errors import SettingsError
 from hopwalk.web.app import create_app
@@ -34,12 +35,20 @@ def serve(
     """
     limits = limits or Limits()
     _refuse_unsendable(token)
-    _set_threads(threads)
     runs = load_runs(folders)
     for run in runs.values():
         run.warm_up()
     listening = _bound(host, port)
+    _set_threads(threads)
     app = create_app(runs, limits=limits, token=token, hosts=[host, *hosts])
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, lambda *_: None)  # uvicorn stops by its own handlers, then raises the signal again for these
+    announce(address_of(listening))
+    server_of(app, limits).run(sockets=[listening])
+
+
+def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
+    """What speaks HTTP for the app: it logs no requests, and on a signal to stop answers those under way first."""
     config = uvicorn.Config(
         app,
         http="h11",
@@ -52,10 +61,7 @@ def serve(
         h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         timeout_graceful_shutdown=max(int(limits.seconds), 1),
     )
-    for stop in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(stop, lambda *_: None)  # uvicorn stops by its own handlers, then raises the signal again for these
-    announce(address_of(listening))
-    uvicorn.Server(config).run(sockets=[listening])
+    return uvicorn.Server(config)
 
 
 def is_loopback(host: str) -> bool:
@@ -93,8 +99,8 @@ def _refuse_unsendable(token: str | None) -> None:
 
 
 def _set_threads(threads: int | None) -> None:
-    """Matrix products take all cores but, from four cores on, one: that is for reading and writing."""
+    """Matrix products take all cores but one, which is for reading and writing. Threads that wait for each other are slow."""
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(threads or (cores - 1 if cores >= 4 else cores))
+    torch.set_num_threads(threads or max(cores - 1, 1))

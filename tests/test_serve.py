@@ -1,0 +1,417 @@
+"""The API: the same answers as from Python, for many clients at once; limits, names, the token, and what is refused."""
+
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import requests
+
+from hopwalk import __version__
+from hopwalk.asking import ask, ask_many
+from hopwalk.explaining import explain
+from hopwalk.web import tasks
+from hopwalk.web.app import STATIC
+from hopwalk.web.guard import HEADERS
+from hopwalk.web.limits import MOST_BODY_BYTES, MOST_URL_BYTES, Limits
+from hopwalk.web.served import ServedRun, load_runs
+from tests.serving import LONG, SCRIPT, Client, serving
+
+QUESTION = {"head": "child 0", "relation": "uncle"}
+
+
+@pytest.fixture(scope="module")
+def client(served_runs: Mapping[str, ServedRun]) -> Iterator[Client]:
+    with serving(served_runs) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def village(served_runs: Mapping[str, ServedRun]) -> ServedRun:
+    return served_runs["village"]
+
+
+def problem_of(response: requests.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    body = response.json()
+    assert list(body) == ["error"]
+    assert {*body["error"]} == {"code", "message", "remedy", "field", "suggestions"}
+    assert isinstance(body["error"], dict)
+    return body["error"]
+
+
+# Answers
+
+
+def test_answers_are_those_of_python(client: Client, village: ServedRun):
+    found = client.post("ask", QUESTION | {"k": 5, "paths": 2}).json()
+    expected = ask(village.trained, "child 0", "uncle", k=5, num_paths=2)
+    assert found["answers"] == [answer.to_dict() for answer in expected]
+    assert (found["run"], found["head"], found["name"], found["relation"]) == ("village", "child 0", "child 0", "uncle")
+
+
+def test_names_are_found_although_written_differently_and_inverses_can_be_asked(client: Client, village: ServedRun):
+    found = client.post("ask", {"head": "MOTHER_1", "relation": "Mother⁻¹", "only_new": True}).json()
+    assert (found["head"], found["relation"]) == ("mother 1", "mother⁻¹")
+    expected = ask(village.trained, "mother 1", "mother⁻¹", only_new=True)
+    assert found["answers"] == [answer.to_dict() for answer in expected]
+
+
+def test_explanations_are_those_of_python_with_a_drawing(client: Client, village: ServedRun):
+    tail = ask(village.trained, "child 0", "uncle")[0].entity
+    found = client.post("explain", QUESTION | {"tail": tail, "paths": 3}).json()
+    expected = explain(village.trained, "child 0", "uncle", tail, num_paths=3).to_dict()
+    assert found["drawing"].startswith("<svg")
+    assert {name: found[name] for name in expected} == expected
+    assert found["reasons"][0]["rule"].startswith("uncle(X,Y) ⇐ ")
+
+
+def test_why_not(client: Client):
+    found = client.post("explain", {"run": "hostile", "head": "plain", "relation": "meets", "tail": "island"}).json()
+    assert found["why_not"] == "no path of at most 3 hops leads there"
+    assert (found["rank"], found["path_probability"], found["reasons"], found["drawing"]) == (None, None, [], None)
+
+
+def test_another_run_can_be_asked(client: Client):
+    found = client.post("ask", {"run": "hostile", "head": SCRIPT, "relation": "meets"}).json()
+    assert found["run"] == "hostile" and found["head"] == SCRIPT
+    assert LONG in [answer["entity"] for answer in found["answers"]]
+
+
+# Many at once
+
+
+def test_many_clients_each_get_their_own_answers(village: ServedRun, monkeypatch: pytest.MonkeyPatch):
+    """The first question holds the engine, so that the others meet in batches; those with other options are kept apart."""
+    sizes, may_begin = [], threading.Event()
+
+    def watched(trained: Any, questions: list[tuple[str, str]], **options: Any) -> Any:
+        sizes.append(len(questions))
+        assert may_begin.wait(20)
+        return ask_many(trained, questions, **options)
+
+    monkeypatch.setattr(tasks, "ask_many", watched)
+    names = list(village.dataset.entities)
+    asked = [
+        {"head": head, "relation": relation, "k": k, "paths": 1}
+        for head in names[:16]
+        for relation, k in (("uncle", 100), ("mother⁻¹", 100), ("knows", 50))
+    ]
+    with serving({"village": village}) as client, ThreadPoolExecutor(len(asked)) as pool:
+        futures = [pool.submit(client.post, "ask", question) for question in asked]
+        while "hopwalk_waiting 47" not in client.get("metrics").text:
+            time.sleep(0.01)
+        may_begin.set()
+        found = [future.result().json() for future in futures]
+    assert sum(sizes) == len(asked) and max(sizes) >= 16
+    for question, answered in zip(asked, found, strict=True):
+        assert (answered["head"], answered["relation"]) == (question["head"], question["relation"])
+        alone = ask(village.trained, str(question["head"]), str(question["relation"]), k=int(str(question["k"])), num_paths=1)
+        scores = {answer.entity: answer.score for answer in alone}
+        assert {answer["entity"]: answer["score"] for answer in answered["answers"]} == pytest.approx(scores, abs=1e-4)
+        heads = {path["text"].split(" —")[0].split(" ←")[0] for answer in answered["answers"] for path in answer["paths"]}
+        assert heads <= {question["head"]}
+
+
+def test_clients_that_go_away_do_no_harm(client: Client):
+    host, port = client.address.removeprefix("http://").rstrip("/").split(":")
+    body = json.dumps(QUESTION).encode()
+    whole = b"POST /api/v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(
+        body
+    )
+    for sent in (b"", b"POST /api", whole, whole + body[:5], whole + body):
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(sent)
+    assert client.post("ask", QUESTION).status_code == 200
+
+
+def test_a_request_under_way_is_answered_before_the_server_stops(village: ServedRun, monkeypatch: pytest.MonkeyPatch):
+    began, may_end = threading.Event(), threading.Event()
+
+    def held(*arguments: Any, **options: Any) -> Any:
+        began.set()
+        assert may_end.wait(20)
+        return ask_many(*arguments, **options)
+
+    monkeypatch.setattr(tasks, "ask_many", held)
+    with serving({"village": village}) as client, ThreadPoolExecutor(1) as pool:
+        future = pool.submit(client.post, "ask", QUESTION)
+        assert began.wait(20)
+        client.server.should_exit = True
+        threading.Timer(0.3, may_end.set).start()
+        assert future.result().status_code == 200
+
+
+# Searching
+
+
+def test_entities_are_found_by_how_they_begin(client: Client):
+    found = client.get("api/v1/entities", params={"q": "mother", "limit": 3}).json()["entities"]
+    assert found == [{"entity": f"mother {number}", "name": f"mother {number}"} for number in range(3)]
+    assert client.get("api/v1/entities", params={"q": "zzz"}).json() == {"entities": []}
+
+
+def test_relations_of_an_entity_come_first(client: Client, village: ServedRun):
+    relations = client.get("api/v1/relations", params={"entity": "mother 0"}).json()["relations"]
+    facts = village.dataset.labels_of(village.dataset.facts)
+    counts = {
+        **{
+            name: sum((head, relation) == ("mother 0", name) for head, relation, _ in facts) for name in village.dataset.relations
+        },
+        **{
+            f"{name}⁻¹": sum((tail, relation) == ("mother 0", name) for _, relation, tail in facts)
+            for name in village.dataset.relations
+        },
+    }
+    assert {one["relation"]: one["facts"] for one in relations} == counts
+    shown = [one["facts"] for one in relations]
+    assert shown == sorted(shown, reverse=True) and shown[0] > 0 and shown[-1] == 0
+    assert all(one["is_inverse"] == one["relation"].endswith("⁻¹") for one in relations)
+
+
+def test_relations_are_found_by_how_they_begin(client: Client):
+    def found(text: str) -> list[str]:
+        return [one["relation"] for one in client.get("api/v1/relations", params={"q": text}).json()["relations"]]
+
+    assert sorted(found("unc")) == ["uncle", "uncle⁻¹"]
+    assert found("uncle⁻¹") == ["uncle⁻¹"]
+    assert found("nothing") == []
+
+
+def test_unknown_names_come_with_suggestions(client: Client):
+    problem = problem_of(client.post("ask", {"head": "childd 1", "relation": "uncle"}), 404)
+    assert (problem["code"], problem["field"]) == ("unknown_name", "head") and "child 1" in problem["suggestions"]
+    problem = problem_of(client.post("ask", {"head": "child 0", "relation": "unkle"}), 404)
+    assert problem["field"] == "relation" and problem["suggestions"] == ["uncle"]
+    problem = problem_of(client.post("explain", QUESTION | {"tail": "mann 1"}), 404)
+    assert problem["field"] == "tail" and "man 1" in problem["suggestions"]
+    problem = problem_of(client.post("ask", QUESTION | {"run": "city"}), 404)
+    assert problem["field"] == "run" and problem["suggestions"] == ["village", "hostile"]
+    problem_of(client.get("api/v1/relations", params={"entity": "nobody at all"}), 404)
+    problem_of(client.get("api/v1/runs/city"), 404)
+
+
+# Cards, health, metrics, pages
+
+
+def test_run_cards(client: Client, village: ServedRun):
+    first, second = client.get("api/v1/runs").json()["runs"]
+    assert first == client.get("api/v1/runs/village").json()
+    assert (first["run"], second["run"]) == ("village", "hostile")
+    assert first["entities"] == len(village.dataset.entities) and first["hops"] == 2 and first["has_scorer"]
+    assert first["card"].startswith("# A walker on")
+    assert len(first["examples"]) == 1  # all its dev questions are about uncles
+    for example in first["examples"]:
+        assert client.post("ask", {"head": example["head"], "relation": example["relation"]}).status_code == 200
+
+
+def test_runs_of_the_same_name_are_told_apart(village: ServedRun):
+    folder = village.trained.run.path
+    assert list(load_runs([folder, folder])) == ["village", "village-2"]
+
+
+def test_health(client: Client):
+    assert client.get("api/v1/health").json() == {"status": "ok", "version": __version__, "runs": 2, "waiting": 0}
+
+
+def test_metrics_count_requests_and_batches(village: ServedRun):
+    with serving({"village": village}) as client:
+        for _ in range(3):
+            client.post("ask", QUESTION)
+        client.post("ask", {"head": "nobody"})
+        text = client.get("metrics").text
+    assert 'hopwalk_requests_total{operation="ask",status="200"} 3' in text
+    assert 'hopwalk_requests_total{operation="ask",status="422"} 1' in text
+    assert 'hopwalk_request_seconds_count{operation="ask"} 4' in text
+    assert "hopwalk_batch_size_sum 3\n" in text and "hopwalk_waiting 0\n" in text
+    buckets = [int(count) for count in re.findall(r'hopwalk_batch_size_bucket\{le="[^"]+"\} (\d+)', text)]
+    assert buckets == sorted(buckets) and buckets[-1] == 3
+    line = re.compile(r'(# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [0-9.e+-]+)')
+    assert all(line.fullmatch(one) for one in text.splitlines())
+
+
+def test_pages_load_nothing_from_other_hosts_and_run_nothing_inline(client: Client):
+    for path in ("", "docs"):
+        page = client.get(path)
+        assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
+        assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", page.text)
+        for link in re.findall(r'(?:src|href)="([^"#]+)"', page.text):
+            assert client.get(link).status_code == 200, link
+    for file in STATIC.iterdir():
+        addresses = set(re.findall(r"https?://[^\s\"'`<>)]+", file.read_text(encoding="utf-8")))
+        assert addresses <= {"http://www.w3.org/2000/svg"}, file.name
+    assert client.get("static/../app.py").status_code == 404
+    assert client.get("openapi.json").json()["info"]["title"] == "hopwalk"
+
+
+# What is refused
+
+
+def test_every_answer_has_the_security_headers(client: Client):
+    for response in (
+        client.get(""),
+        client.get("static/page.js"),
+        client.get("nothing"),
+        client.post("ask", QUESTION),
+        client.post("ask", {}),
+        client.get("api/v1/health", headers={"Host": "evil.example"}),
+    ):
+        assert {name: response.headers.get(name) for name in HEADERS} == HEADERS
+        assert "server" not in response.headers
+
+
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ({"k": 0}, "k"),
+        ({"k": 101}, "k"),
+        ({"k": "5"}, "k"),
+        ({"paths": 21}, "paths"),
+        ({"head": ""}, "head"),
+        ({"head": "x" * 12_001}, "head"),
+        ({"head": None}, "head"),
+        ({"beam": 9}, "beam"),
+        ({"head": "\ud800"}, "head"),
+    ],
+)
+def test_values_beyond_their_limits(client: Client, more: dict[str, Any], place: str):
+    problem = problem_of(client.post("ask", QUESTION | more), 422)
+    assert problem["code"] == "invalid_request" and place in problem["message"]
+
+
+def test_bodies_that_are_no_question(client: Client):
+    def send(data: bytes, kind: str = "application/json") -> requests.Response:
+        return requests.post(f"{client.address}api/v1/ask", data=data, headers={"Content-Type": kind}, timeout=30)
+
+    for broken in (b"{", b"\xff\xfe"):
+        assert problem_of(send(broken), 422)["message"] == "The body is not JSON"
+    problem_of(send(b"[" * 50_000), 400)
+    problem_of(send(b"[1]"), 422)
+    problem_of(send(json.dumps(QUESTION).encode(), "text/plain"), 422)  # what a page of somebody else could send
+
+
+def test_large_requests(client: Client):
+    assert problem_of(client.post("ask", QUESTION | {"head": "x" * MOST_BODY_BYTES}), 413)["code"] == "body_too_large"
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(MOST_BODY_BYTES // 1024 + 1):
+            yield b" " * 1024
+
+    url = f"{client.address}api/v1/ask"
+    assert problem_of(requests.post(url, data=pieces(), timeout=30), 413)["code"] == "body_too_large"
+    assert problem_of(client.get("?q=" + "x" * MOST_URL_BYTES), 414)["code"] == "url_too_long"
+    assert client.get("?head=" + "%3C" * 10_000).status_code == 200  # a link to a label of 10,000 characters
+    with suppress(requests.RequestException):  # the server hangs up
+        assert client.get("x" * 200_000).status_code == 400
+    assert client.get("api/v1/health").status_code == 200
+
+
+def test_wrong_paths_and_methods(client: Client):
+    assert problem_of(client.get("api/v1/nothing"), 404)["code"] == "not_found"
+    assert problem_of(client.get("api/v1/ask"), 405)["code"] == "method_not_allowed"
+
+
+@pytest.mark.parametrize(
+    ("host", "is_ours"),
+    [
+        ("localhost", True),
+        ("LOCALHOST:80", True),
+        ("127.0.0.1:9", True),
+        ("[::1]:9", True),
+        ("192.168.1.7", True),
+        ("walks.example.org", True),
+        ("evil.example", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("", False),
+    ],
+)
+def test_names_that_do_not_lead_here_are_refused(village: ServedRun, host: str, is_ours: bool):
+    with serving({"village": village}, hosts=["Walks.example.org"]) as client:
+        response = client.get("api/v1/health", headers={"Host": host})
+    if is_ours:
+        assert response.status_code == 200
+    else:
+        assert problem_of(response, 400)["code"] == "unknown_host"
+
+
+def test_token(village: ServedRun):
+    with serving({"village": village}, token="correct-horse") as client:
+        assert client.post("ask", QUESTION).status_code == 200
+        assert client.get("metrics").status_code == 200
+        for wrong in (
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": "Bearer "},
+            {"Authorization": "Basic correct-horse"},
+        ):
+            for response in (
+                client.post("ask", QUESTION, headers=wrong),
+                client.get("api/v1/runs", headers=wrong),
+                client.get("api/v1/entities", headers=wrong),
+                client.get("metrics", headers=wrong),
+            ):
+                assert problem_of(response, 401)["code"] == "unauthorized"
+                assert response.headers["www-authenticate"] == "Bearer"
+        for open_to_all in ("", "docs", "static/page.js", "api/v1/health", "openapi.json"):
+            assert client.get(open_to_all, headers={}).status_code == 200
+        assert client.get("api/v1/runs", headers={"Authorization": "Bearer correct-hörse".encode()}).status_code == 401
+
+
+def slow(event: threading.Event) -> Callable[..., Any]:
+    def held(trained: Any, questions: list[Any], **_: Any) -> list[list[Any]]:
+        event.wait(20)
+        return [[] for _ in questions]
+
+    return held
+
+
+def test_what_takes_too_long_is_given_up(village: ServedRun, monkeypatch: pytest.MonkeyPatch):
+    event = threading.Event()
+    monkeypatch.setattr(tasks, "ask_many", slow(event))
+    with serving({"village": village}, limits=Limits(seconds=0.2)) as client:
+        response = client.post("ask", QUESTION)
+        assert problem_of(response, 504)["code"] == "timeout" and response.headers["retry-after"] == "1"
+        event.set()
+        assert client.post("ask", QUESTION).status_code == 200
+
+
+def test_a_body_that_does_not_come_is_given_up(village: ServedRun):
+    with serving({"village": village}, limits=Limits(seconds=0.2)) as client:
+        host, port = client.address.removeprefix("http://").rstrip("/").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(b"POST /api/v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+            assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
+
+
+def test_too_many_waiting_are_told_to_come_again(village: ServedRun, monkeypatch: pytest.MonkeyPatch):
+    event = threading.Event()
+    monkeypatch.setattr(tasks, "ask_many", slow(event))
+    with serving({"village": village}, limits=Limits(waiting=2)) as client, ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(client.post, "ask", QUESTION | {"k": k}) for k in range(1, 9)]
+        while sum(future.done() for future in futures) < 5:  # one is held, two wait
+            time.sleep(0.01)
+        event.set()
+        responses = [future.result() for future in futures]
+    refused = [response for response in responses if response.status_code != 200]
+    assert len(refused) == 5
+    for response in refused:
+        assert problem_of(response, 503)["code"] == "overloaded" and response.headers["retry-after"] == "1"
+
+
+def test_failures_show_no_traceback(client: Client, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(tasks, "explain", fail)
+    response = client.post("explain", QUESTION | {"tail": "man 1"})
+    problem = problem_of(response, 500)
+    assert problem["code"] == "internal" and "secret" not in response.text and "Traceback" not in response.text
+    assert {name: response.headers.get(name) for name in HEADERS} == HEADERS
