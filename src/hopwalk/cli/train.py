@@ -95,12 +95,13 @@ def _forecast(dataset: Dataset, settings: Settings) -> str:
     found = forecast(dataset, settings)
     parts = f", in parts of {found.questions_at_once} questions" if found.questions_at_once < settings.walker.batch_size else ""
     return (
-        f"The walker needs about {found.memory_bytes / 2**20:,.0f} MB{parts}, and {_duration(found.seconds_of_epoch)} for each "
+        f"The walker needs about {found.memory_bytes / 2**20:,.0f} MB{parts}, and {duration(found.seconds_of_epoch)} for each "
         f"of at most {settings.walker.epochs} epochs on this machine, dev evaluation aside."
     )
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Time for people."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
@@ -136,6 +137,11 @@ class TrainingBars:
     def __exit__(self, *_: object) -> None:
         if self._bars.live.is_started:
             self._bars.stop()
+
+    def clear(self) -> None:
+        """Take all bars away, for what has nothing to do with them."""
+        for task in self._bars.task_ids:
+            self._bars.remove_task(task)
 
     def begin(self, name: str, num_epochs: int) -> list[TrainingBar]:
         """A bar for what is trained next."""

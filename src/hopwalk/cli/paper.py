@@ -1,0 +1,137 @@
+"""`hopwalk reproduce`: the paper's tables and figures, made again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hopwalk.cli import options
+from hopwalk.cli.console import print_text
+from hopwalk.cli.train import TrainingBars, duration
+
+if TYPE_CHECKING:
+    from hopwalk.paper.wanted import Wanted
+    from hopwalk.training import Watcher
+
+NAMES = (
+    "table1, table2, table3, table4, table5, figure-false-negatives, figure-convergence, appendix-seeds, appendix-dev-complete, "
+    "appendix-dropout, or all"
+)
+
+
+def reproduce(
+    what: Annotated[list[str], typer.Argument(metavar="TABLE|FIGURE|all", help=f"What to make: {NAMES}.", show_default=False)],
+    data: Annotated[
+        list[str] | None, typer.Option(help="Only this data set; can be given several times.", show_default=False)
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Seeds, as 0,1,2; if not said, each table has its own.", show_default=False)
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="UMLS, few epochs, small models: minutes, to see that it works.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Where runs/, ledger/ and the report go.")] = Path("reproduction"),
+    no_train: Annotated[
+        bool, typer.Option("--no-train", help="Train nothing: write the report from what the ledger has.")
+    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show which runs are needed, and what is done; do nothing.")] = False,
+    runs: Annotated[Path | None, typer.Option(help="Where runs are, if not in OUT/runs.", show_default=False)] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Where results are, if not in OUT/ledger.", show_default=False)] = None,
+    mirror: options.Mirror = None,
+) -> None:
+    """Make the paper's tables and figures again, and put ours beside them in a report (Markdown and HTML).
+
+    Runs what is missing, goes on with what was interrupted, and skips what is done. Ctrl-C ends it; the same command goes on.
+
+    - `table1` data sets; `table2` all models on test; `table3` ablation on dev; `table4` to-many, to-one; `table5` seen, unseen
+
+    - `figure-false-negatives` over the first 20 epochs; `figure-convergence` dev MRR and distinct paths per epoch
+
+    - `appendix-seeds` mean and deviation; `appendix-dev-complete` with the complete graph; `appendix-dropout` rates of dropout
+
+    Examples:
+
+    - `hopwalk reproduce all --quick`
+
+    - `hopwalk reproduce table2 --data umls --data kinship --seeds 0,1,2`
+
+    - `hopwalk reproduce all --plan`
+
+    - `hopwalk reproduce all --no-train --ledger results --out report`
+    """
+    from hopwalk.paper.running import reproduce as make
+
+    chosen = _seeds(seeds)
+    if plan:
+        _print_plan(what, data or (), chosen, quick, ledger or out / "ledger")
+        return
+    with TrainingBars() as bars:
+        found = make(
+            what,
+            out=out,
+            data_sets=data or (),
+            seeds=chosen,
+            quick=quick,
+            train=not no_train,
+            runs=runs,
+            ledger=ledger,
+            mirror=mirror,
+            onlooker=Onlooker(bars),
+        )
+    for path in found.report:
+        print_text(f"{path}: written")
+    left = f"; {found.num_missing} are missing, `--plan` lists them" if found.num_missing else ""
+    print_text(f"{found.num_planned} runs are needed, {found.num_made} were made now{left}")
+    if found.was_interrupted:
+        print_text("Interrupted. Go on with the same command.")
+
+
+def _seeds(text: str | None) -> list[int] | None:
+    from hopwalk.errors import SettingsError
+
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise SettingsError(f"{text!r} is no list of seeds", remedy="For example: --seeds 0,1,2")
+    return [int(part) for part in parts]
+
+
+def _print_plan(what: list[str], data: Sequence[str], seeds: list[int] | None, quick: bool, ledger: Path) -> None:
+    from hopwalk.paper.ledger import Ledger
+    from hopwalk.paper.plan import planned, targets_of
+    from hopwalk.paper.running import scope_of
+
+    known, runs = Ledger(ledger), planned(targets_of(what), scope_of(data, seeds, quick=quick))
+    num_done = 0
+    for wanted in runs:
+        found = [result for result in known.find(wanted) if result.seed == wanted.seed]
+        is_done = known.has(wanted)
+        num_done += is_done
+        state = "done" if is_done else "missing" if not found else "cut short" if found[0].is_finished else "unfinished"
+        took = f" ({duration(found[0].seconds)})" if found else ""
+        print_text(f"{state:<10} {wanted.name}{took}\n           {wanted.command}")
+    print_text(f"{num_done} of {len(runs)} runs are done")
+
+
+class Onlooker:
+    """Says which run is made, and about how long the rest will take."""
+
+    def __init__(self, bars: TrainingBars) -> None:
+        self._bars, self._begun, self._done = bars, time.monotonic(), 0
+
+    def on_run(self, number: int, total: int, wanted: Wanted) -> None:
+        """A line for every run, and new bars."""
+        self._bars.clear()
+        spent = time.monotonic() - self._begun
+        left = f", about {duration(spent / self._done * (total - self._done))} left" if self._done else ""
+        print_text(f"run {number} of {total}: {wanted.name}{left}", to_stderr=True)
+        self._done = number
+
+    def make_watchers(self, kind: str, epochs: int) -> Sequence[Watcher]:
+        """A bar for the training."""
+        return self._bars.begin(kind, epochs)

@@ -1,0 +1,110 @@
+"""The paper's figures from the histories in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hopwalk.charts import Series, line_chart
+from hopwalk.paper.ledger import Result
+from hopwalk.paper.parts import Book, Figure, Section
+from hopwalk.paper.plan import VARIANTS
+from hopwalk.paper.tables import ABLATIONS, rates_table
+from hopwalk.published import TABLE_3, TITLES
+
+FIRST = 20  # epochs of the figure of false negatives
+
+
+def _chart(
+    name: str, title: str, caption: str, series: Sequence[Series], x_label: str, y_label: str, *, from_zero: bool = False
+) -> Figure:
+    made = [
+        line_chart(title, series, x_label=x_label, y_label=y_label, from_zero=from_zero, standalone=alone)
+        for alone in (True, False)
+    ]
+    return Figure(name, caption, *made)
+
+
+def figure_false_negatives(book: Book) -> Section:
+    """How often walks end at answers that training does not know, epoch by epoch."""
+    figures = []
+    for data in book.scope.data_sets:
+        series = [
+            Series(f"recipe paper, {variant}", points)
+            for variant in ("whole", "−RS")
+            if (points := _points(book.group(book.scope.first_epochs(data, variant)).results, "false_negative_hits", 100))
+        ]
+        if series:
+            title = f"{TITLES[data]}: walks that hit a false negative"
+            caption = f"{TITLES[data]}: share of sampled walks that end at an answer of dev or test that training does not know."
+            figures.append(_chart(f"false-negatives-{data}", title, caption, series, "epoch", "% of walks", from_zero=True))
+    text = (
+        "The paper's Figure 2 shows for UMLS how often walks in training end at an answer that is true but unknown to "
+        "training, and so are wronged by a reward of 0. The paper does not print its numbers; nothing was read off its picture."
+    )
+    if not figures:
+        text += " **Not run yet.**"
+    return Section("figure-false-negatives", "Figure 2: false negatives hit in the first 20 epochs", text, tuple(figures))
+
+
+def figure_convergence(book: Book) -> Section:
+    """Dev MRR and distinct paths, epoch by epoch, of the ablation."""
+    figures = []
+    for data in book.scope.data_sets:
+        for family, (model, recipe, base) in ABLATIONS.items():
+            groups = {name: book.group(book.scope.variant(data, model, recipe, name, base)) for name in VARIANTS}
+            figures += _convergence(data, family, {name: group.results for name, group in groups.items()})
+    text = (
+        "The paper's Figure 4: how fast the walker and its ablations learn, and how many distinct paths they have walked. The "
+        "dotted line is what the paper's whole walker ends with on dev (its Table 3); its curves are not printed as numbers. "
+        "Of several seeds the first is shown."
+    )
+    if not figures:
+        text += " **Not run yet.**"
+    return Section("figure-convergence", "Figure 4: convergence and paths", text, tuple(figures))
+
+
+def _convergence(data: str, family: str, results: Mapping[str, Sequence[Result]]) -> list[Figure]:
+    slug = f"{data}-{family.replace(', ', '-').replace(' ', '-').lower()}"
+    figures = []
+    for what, key, scale, label in (("mrr", "valid_mrr", 100.0, "dev MRR"), ("paths", "unique_paths", 1.0, "distinct paths")):
+        level = TABLE_3[data].whole if what == "mrr" else None
+        series = [
+            Series(name, points, level if name == "whole" else None)
+            for name, found in results.items()
+            if (points := _points(found, key, scale))
+        ]
+        if series:
+            title = f"{TITLES[data]}, {family}: {label}"
+            unfinished = [name for name, found in results.items() if found and not found[0].is_finished]
+            more = f" Unfinished: {', '.join(unfinished)}." if unfinished else ""
+            figures.append(_chart(f"{what}-{slug}", title, f"{title} by epoch.{more}", series, "epoch", label))
+    return figures
+
+
+def appendix_dropout(book: Book) -> Section:
+    """Rates of action dropout and the sweep."""
+    series = []
+    for data in book.scope.data_sets:
+        found = [(rate, book.group(book.scope.swept(data, rate)).mean("valid")) for rate in book.scope.rates(data)]
+        points = [(rate, mrr) for rate, mrr in found if mrr is not None]
+        if points:
+            series.append(Series(TITLES[data], points))
+    text = (
+        "The paper's rates, ours, and what a sweep says: the recipe `modern` without guidance, a ComplEx reward, few epochs, "
+        "one seed, dev MRR by paths. The paper finds that denser graphs want more."
+    )
+    figures = []
+    if series:
+        caption = "Dev MRR by paths over the rate of action dropout."
+        figures.append(_chart("dropout-sweep", "Action dropout", caption, series, "rate of action dropout", "dev MRR"))
+    return Section("appendix-dropout", "Appendix: rates of action dropout", text, (rates_table(book), *figures))
+
+
+def _points(results: Sequence[Result], key: str, scale: float) -> list[tuple[float, float]]:
+    """A column of the history of the first run."""
+    history: list[dict[str, Any]] = results[0].history if results else []
+    return [(record["epoch"], scale * record[key]) for record in history if record.get(key) is not None]
+
+
+Make = Callable[[Book], Section]

@@ -1,0 +1,237 @@
+"""The ledger: one JSON file for every run, in folders by kind. Files are added, and not changed but for what they lack.
+
+| folder | what is in it |
+|---|---|
+| `scorers/`, `walkers/`, `ensembles/` | finished runs: command, settings, data, source, machine, time, memory, history, metrics |
+| `unfinished/` | runs that have begun: as far as they have come, without test numbers |
+| `data/` | counts of the data sets |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hopwalk.config import Settings
+from hopwalk.errors import RunError
+from hopwalk.paper.wanted import BUDGET, Wanted
+from hopwalk.run import write_text
+
+FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
+UNFINISHED, DATA = "unfinished", "data"
+GROUPS = {"scorer": ("scorer",), "walker": ("graph", "walk", "walker")}
+DEFAULTS: dict[str, dict[str, Any]] = Settings().model_dump()  # of settings that are younger than a result
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run of the ledger; `content` is what its file says."""
+
+    kind: str
+    content: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Of the run, and of its file."""
+        return str(self.content["name"])
+
+    @property
+    def data(self) -> str:
+        """The name of the data set."""
+        return str(self.content["data"]["name"])
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Settings by group; an ensemble has none."""
+        if self.kind == "ensemble":
+            return {}
+        said = self.content["settings"]
+        groups = {"scorer": said} if self.kind == "scorer" else said
+        return {group: DEFAULTS[group] | values for group, values in groups.items()}
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The settings of the scorer or of the walker itself."""
+        return self.settings.get(self.kind, {})
+
+    @property
+    def seed(self) -> int:
+        """The seed; 0 of an ensemble."""
+        return int(self.own.get("seed", 0))
+
+    @property
+    def model(self) -> str:
+        """The scorer's model: of the run itself, or of what rewards the walker; "" for none."""
+        if self.kind == "scorer":
+            return str(self.own["model"])
+        scorer = self.content.get("scorer")
+        if not scorer:
+            return ""
+        return "ensemble" if scorer.get("kind") == "ensemble" else str(scorer["settings"]["model"])
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there are final numbers."""
+        return bool(self.content.get("status", "finished") == "finished")
+
+    @property
+    def has_learnt_dev(self) -> bool:
+        """Whether the dev facts were learnt too, as for the paper's last model on NELL-995."""
+        return bool(self.own.get("learn_valid"))
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """One record for every evaluated epoch."""
+        return list(self.content.get("history", []))
+
+    @property
+    def epochs(self) -> int:
+        """How many were done."""
+        return int(self.content.get("epochs", 0))
+
+    @property
+    def seconds(self) -> float:
+        """Of training."""
+        return float(self.content.get("training_seconds", 0.0))
+
+    def numbers(self, split: str, by: str = "paths") -> Mapping[str, Any] | None:
+        """The metrics of a split, None if it was not ranked; walkers are ranked `by` paths, scorer or blend."""
+        found = self.content.get(split)
+        if not found or self.kind != "walker":
+            return found
+        ranked: Mapping[str, Any] | None = found.get(by)
+        return ranked
+
+    def mrr(self, split: str, by: str = "paths", stratum: str = "") -> float | None:
+        """The MRR of tails in percent; None if there is none."""
+        found = self.numbers(split, by)
+        part = found and (found["strata"].get(stratum) if stratum else found["tails"])
+        return None if not part or part["mrr"] is None else 100 * float(part["mrr"])
+
+    def was_cut(self, epochs: int) -> bool:
+        """Whether it ended before so many epochs although dev MRR had not stopped to rise, as its patience has it."""
+        mrrs = [float(record["valid_mrr"]) for record in self.history if record.get("valid_mrr") is not None]
+        if self.has_learnt_dev or self.epochs >= epochs or not mrrs:
+            return False
+        best = max(range(len(mrrs)), key=lambda place: mrrs[place])
+        return len(mrrs) - 1 - best < int(self.own.get("patience", 0))
+
+    def fits(self, wanted: Wanted) -> bool:
+        """Whether it is a run as wanted, whatever its seed and, unless that is said, its budget."""
+        if self.kind != wanted.kind or self.data != wanted.data:
+            return False
+        if wanted.kind == "walker" and self.model != (wanted.model if wanted.needs_scorer else ""):
+            return False
+        said = {override.partition("=")[0].strip() for override in wanted.overrides}
+        theirs: dict[str, dict[str, Any]] = wanted.settings.model_dump()
+        names = (
+            (group, name)
+            for group in GROUPS[self.kind]
+            for name in theirs[group]
+            if name != "seed" and (name not in BUDGET or f"{group}.{name}" in said)
+        )
+        return all(self.settings[group].get(name) == theirs[group][name] for group, name in names)
+
+
+class Ledger:
+    """All results below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def results(self) -> list[Result]:
+        """Every run, finished or not, by name."""
+        found = [
+            Result(kind, self._read(path))
+            for kind, folder in FOLDERS.items()
+            for path in sorted((self.folder / folder).glob("*.json"))
+        ]
+        finished = {(result.kind, result.name) for result in found}
+        for path in sorted((self.folder / UNFINISHED).glob("*.json")):
+            content = self._read(path)
+            result = Result(str(content.get("kind")), content)
+            if (result.kind, result.name) not in finished:
+                found.append(result)
+        return found
+
+    @cached_property
+    def data(self) -> dict[str, dict[str, Any]]:
+        """What was counted in the data sets, by name."""
+        return {path.stem: self._read(path) for path in sorted((self.folder / DATA).glob("*.json"))}
+
+    def find(self, wanted: Wanted, *, having_learnt_dev: bool = False) -> list[Result]:
+        """The runs as wanted, the best on dev for each seed, finished ones before others, by seed."""
+        best: dict[int, Result] = {}
+        for result in self.results:
+            if result.has_learnt_dev == having_learnt_dev and result.fits(wanted):
+                other = best.get(result.seed)
+                best[result.seed] = result if other is None else max(other, result, key=_preference)
+        return [best[seed] for seed in sorted(best)]
+
+    def has(self, wanted: Wanted) -> bool:
+        """Whether a finished run is as wanted, with this seed, and needs no more epochs."""
+        planned = getattr(wanted.settings, wanted.kind).epochs
+        return any(
+            result.is_finished and result.seed == wanted.seed and not result.was_cut(planned) for result in self.find(wanted)
+        )
+
+    def add(self, kind: str, content: Mapping[str, Any]) -> Path:
+        """Write the file of a finished run; an error if there is another of that name. What it had as unfinished goes."""
+        path = self.folder / FOLDERS[kind] / f"{content['name']}.json"
+        if path.exists():
+            remedy = "Results are not overwritten: give the new run another name."
+            raise RunError("there is a result of that name already", path=path, remedy=remedy)
+        self._write(path, content)
+        (self.folder / UNFINISHED / path.name).unlink(missing_ok=True)
+        return path
+
+    def note_unfinished(self, content: Mapping[str, Any]) -> Path:
+        """Write how far a run has come; what was noted before stays if it had come further."""
+        path = self.folder / UNFINISHED / f"{content['name']}.json"
+        if not path.exists() or len(self._read(path).get("history", [])) <= len(content["history"]):
+            self._write(path, content)
+        return path
+
+    def extend(self, result: Result, more: Mapping[str, Any]) -> None:
+        """Add what the file of a result lacks; what it says stays."""
+        self._write(self.folder / FOLDERS[result.kind] / f"{result.name}.json", {**more, **result.content})
+
+    def add_data(self, name: str, counts: Mapping[str, Any]) -> None:
+        """Write the counts of a data set."""
+        self._write(self.folder / DATA / f"{name}.json", counts)
+
+    def free_name(self, wanted: Wanted, is_used: Sequence[str] = ()) -> Wanted:
+        """The run under a name that no result of other settings has: with v2, v3, … before the seed."""
+        version, free = 1, wanted
+        while (self.folder / FOLDERS[wanted.kind] / f"{free.name}.json").exists() or free.name in is_used:
+            version += 1
+            label = "-".join(part for part in (wanted.label, f"v{version}") if part)
+            free = Wanted(wanted.kind, wanted.data, wanted.model, wanted.recipe, wanted.seed, wanted.overrides, label)
+        return free
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RunError(
+                f"this file of the ledger cannot be read ({error})", path=path, remedy="Restore or remove it."
+            ) from None
+        if not isinstance(content, dict) or (path.parent.name != DATA and not {"name", "data"} <= content.keys()):
+            raise RunError("this is no file of a ledger", path=path, remedy="Remove it.")
+        return content
+
+    def _write(self, path: Path, content: Mapping[str, Any]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        for name in ("results", "data"):  # to be read again
+            self.__dict__.pop(name, None)
+
+
+def _preference(result: Result) -> tuple[bool, float]:
+    """Finished runs first, then by what dev says."""
+    return result.is_finished, max((record.get("valid_mrr") or 0.0 for record in result.history), default=0.0)

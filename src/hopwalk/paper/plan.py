@@ -1,0 +1,178 @@
+"""What there is to make again, and which runs each needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from hopwalk.errors import UnknownNameError, did_you_mean
+from hopwalk.paper.wanted import NOBODY, Wanted
+from hopwalk.published import TITLES
+
+SMALL = ("umls", "kinship")  # with five seeds, and the paper's 1,000 epochs
+FIVE = (0, 1, 2, 3, 4)
+SCORERS = ("distmult", "complex", "conve")
+VARIANTS: dict[str, tuple[str, ...]] = {  # of Table 3
+    "whole": (),
+    "−RS": ("walker.reward_shaping=false",),
+    "−AD": ("walker.action_dropout=0.0",),
+}
+LABELS = {"whole": "", "−RS": "no-rs", "−AD": "no-ad"}
+UNGUIDED = ("walker.guidance=0.0",)
+FIRST_EPOCHS = ("walker.epochs=20", "walker.evaluate_every=1")  # of the figure of false negatives
+RATES = {  # of action dropout, to see the trend against fan-out
+    "umls": (0.0, 0.3, 0.5, 0.8, 0.95),
+    "kinship": (0.0, 0.3, 0.5, 0.8, 0.95),
+    "fb15k-237": (0.1, 0.5, 0.9),
+    "wn18rr": (0.1, 0.5, 0.9),
+    "nell-995": (0.1, 0.5, 0.9),
+}
+SWEEP_EPOCHS = {"umls": 12, "kinship": 14, "fb15k-237": 1, "wn18rr": 2, "nell-995": 6}
+QUICK = (
+    "scorer.epochs=10",
+    "scorer.dimension=50",
+    "walker.epochs=2",
+    "walker.evaluate_every=1",
+    "walker.rollouts=5",
+    "walker.dimension=50",
+    "walker.history_dimension=50",
+)
+QUICK_RATES = (0.0, 0.5, 0.95)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which data sets and seeds, and what is changed in every run: nothing, or what makes it quick.
+
+    `seeds` are None where each table has its own.
+    """
+
+    data_sets: tuple[str, ...] = tuple(TITLES)
+    seeds: tuple[int, ...] | None = None
+    changes: tuple[str, ...] = ()
+
+    def scorer(self, data: str, model: str, recipe: str, seed: int = 0) -> Wanted:
+        """A scorer within the scope."""
+        return Wanted("scorer", data, model, recipe, seed, self._of("scorer."), "quick" if self.changes else "")
+
+    def walker(self, data: str, model: str, recipe: str, seed: int = 0, overrides: Sequence[str] = (), label: str = "") -> Wanted:
+        """A walker within the scope; with what makes it quick, its scorer too."""
+        said = {override.partition("=")[0] for override in overrides}
+        own = tuple(change for change in self.changes if change.partition("=")[0] not in said)
+        labels = [part for part in (label, "quick" if self.changes else "") if part]
+        return Wanted("walker", data, model, recipe, seed, (*overrides, *own), "-".join(labels))
+
+    def variant(self, data: str, model: str, recipe: str, name: str, base: Sequence[str] = (), seed: int = 0) -> Wanted:
+        """A walker whole, without reward shaping, or without action dropout; `base` are changes of all three."""
+        labels = [part for part in ("unguided" if UNGUIDED[0] in base else "", LABELS[name]) if part]
+        return self.walker(data, model, recipe, seed, (*base, *VARIANTS[name]), "-".join(labels))
+
+    def swept(self, data: str, rate: float) -> Wanted:
+        """A walker of the sweep over rates of action dropout."""
+        epochs = () if self.changes else (f"walker.epochs={SWEEP_EPOCHS[data]}",)
+        overrides = (*UNGUIDED, f"walker.action_dropout={rate}", *epochs)
+        return self.walker(data, "complex", "modern", 0, overrides, f"unguided-ad-{rate:g}")
+
+    def rates(self, data: str) -> tuple[float, ...]:
+        """The rates of the sweep."""
+        return QUICK_RATES if self.changes else RATES[data]
+
+    def first_epochs(self, data: str, variant: str) -> Wanted:
+        """A walker whose first 20 epochs are looked at one by one."""
+        overrides = VARIANTS[variant] if self.changes else (*FIRST_EPOCHS, *VARIANTS[variant])
+        labels = [part for part in ("first-20", LABELS[variant]) if part]
+        return self.walker(data, "conve", "paper", 0, overrides, "-".join(labels))
+
+    def chosen(self, seeds: Sequence[int]) -> tuple[int, ...]:
+        """The seeds asked for, or else those given."""
+        return self.seeds if self.seeds is not None else tuple(seeds)
+
+    def _of(self, prefix: str) -> tuple[str, ...]:
+        return tuple(change for change in self.changes if change.startswith(prefix))
+
+
+Plan = Callable[[Scope], Iterable[Wanted]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table or figure of the paper."""
+
+    name: str
+    about: str
+    plan: Plan
+
+
+def _nothing(scope: Scope) -> Iterable[Wanted]:
+    return ()
+
+
+def _table_2(scope: Scope) -> Iterable[Wanted]:
+    for data in scope.data_sets:
+        for seed in scope.chosen((0,)):
+            # The paper's recipe goes through all tails for up to 1,000 epochs: days on a CPU where entities are many.
+            for recipe in ("modern", "paper") if data in SMALL else ("modern",):
+                yield from (scope.scorer(data, model, recipe, seed) for model in SCORERS)
+            yield scope.walker(data, "complex", "modern", seed)
+            yield scope.walker(data, NOBODY, "minerva", seed)
+            yield from (scope.walker(data, model, "paper", seed) for model in ("conve", "complex"))
+
+
+def _ablation(scope: Scope) -> Iterable[Wanted]:
+    for data in scope.data_sets:
+        for seed in scope.chosen((0,)):
+            yield from (scope.variant(data, "conve", "paper", name, seed=seed) for name in VARIANTS)
+
+
+def _seeds(scope: Scope) -> Iterable[Wanted]:
+    for data in scope.data_sets:
+        for seed in scope.chosen(FIVE[:2] if scope.changes else FIVE if data in SMALL else (0,)):
+            yield scope.scorer(data, "conve", "modern", seed)
+            yield scope.walker(data, "complex", "modern", seed)
+            yield scope.walker(data, "conve", "paper", seed)
+
+
+def _sweep(scope: Scope) -> Iterable[Wanted]:
+    return (scope.swept(data, rate) for data in scope.data_sets for rate in scope.rates(data))
+
+
+def _false_negatives(scope: Scope) -> Iterable[Wanted]:
+    data_sets = [data for data in scope.data_sets if data in SMALL]
+    return (scope.first_epochs(data, variant) for data in data_sets for variant in ("whole", "−RS"))
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("table1", "the data sets: entities, relations, facts, degrees", _nothing),
+        Target("table2", "all models on all sets, on test; ours beyond the paper; what the paper quotes", _table_2),
+        Target("table3", "ablation on dev: the whole walker, without reward shaping, without action dropout", _ablation),
+        Target("table4", "the same for to-many and to-one relations", _ablation),
+        Target("table5", "the same for seen and unseen questions", _ablation),
+        Target("figure-false-negatives", "answers found that training does not know, over the first 20 epochs", _false_negatives),
+        Target("figure-convergence", "dev MRR and distinct paths per epoch: whole, −RS, −AD", _ablation),
+        Target("appendix-seeds", "mean and deviation over seeds: five on UMLS and Kinship, one elsewhere", _seeds),
+        Target("appendix-dev-complete", "the ablation on dev with the complete graph", _ablation),
+        Target("appendix-dropout", "rates of action dropout, and a sweep that shows their trend against fan-out", _sweep),
+    )
+}
+
+
+def targets_of(names: Sequence[str]) -> list[Target]:
+    """The targets by name, in the order of the paper; "all" are all."""
+    for name in names:
+        if name != "all" and name not in TARGETS:
+            remedy = did_you_mean(name, ["all", *TARGETS]) or f"There are: all, {', '.join(TARGETS)}."
+            raise UnknownNameError(f"there is no table or figure {name!r}", remedy=remedy)
+    return [target for name, target in TARGETS.items() if name in names or "all" in names]
+
+
+def planned(targets: Iterable[Target], scope: Scope) -> list[Wanted]:
+    """The runs that the targets need, each once, scorers before the walkers they reward."""
+    wanted: dict[str, Wanted] = {}
+    for target in targets:
+        for run in target.plan(scope):
+            if run.needs_scorer:
+                wanted.setdefault(run.scorer.name, run.scorer)
+            wanted.setdefault(run.name, run)
+    return list(wanted.values())

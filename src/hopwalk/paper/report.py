@@ -1,0 +1,178 @@
+"""The report: the paper's tables and figures with ours beside them, as Markdown and as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+
+from hopwalk.charts import STYLE
+from hopwalk.paper.figures import appendix_dropout, figure_convergence, figure_false_negatives
+from hopwalk.paper.parts import Book, Figure, Section, Table, duration
+from hopwalk.paper.plan import Target, planned
+from hopwalk.paper.tables import appendix_dev_complete, appendix_seeds, table_1, table_2, table_3, table_4, table_5
+from hopwalk.run import write_text
+
+SECTIONS: dict[str, Callable[[Book], Section]] = {
+    "table1": table_1,
+    "table2": table_2,
+    "table3": table_3,
+    "table4": table_4,
+    "table5": table_5,
+    "figure-false-negatives": figure_false_negatives,
+    "figure-convergence": figure_convergence,
+    "appendix-seeds": appendix_seeds,
+    "appendix-dev-complete": appendix_dev_complete,
+    "appendix-dropout": appendix_dropout,
+}
+TITLE = "The paper, made again"
+INTRODUCTION = (
+    "Tables and figures of *Multi-Hop Knowledge Graph Reasoning with Reward Shaping* (Lin, Socher and Xiong, EMNLP 2018), made "
+    "again with hopwalk. Every number of ours comes from a run in the ledger; the last section lists them. The paper's numbers "
+    "are in brackets. *Not run* means just that."
+)
+QUICK_NOTE = (
+    "**This is a quick run**: few epochs and small models, to see that everything works. Its numbers say nothing of the method."
+)
+PAGE_STYLE = (
+    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 "
+    "1rem}table{border-collapse:collapse;margin:1rem "
+    "0;display:block;overflow-x:auto}caption{text-align:left;font-weight:bold;padding:.3rem 0}th,td{padding:.2rem "
+    ".6rem;border-bottom:1px solid "
+    "#8886;text-align:left;white-space:nowrap}.n{text-align:right}figure{display:inline-block;margin:.5rem}figcaption{max-width:460px;font-size:.85em}code{font-size:.9em}"
+)
+
+
+def sections_of(targets: Sequence[Target], book: Book) -> list[Section]:
+    """The sections of a report: one for each target, then what is missing and which runs there are."""
+    made = [SECTIONS[target.name](book) for target in targets]
+    return [*made, _missing(targets, book), _runs(book)]
+
+
+def write_report(folder: Path, targets: Sequence[Target], book: Book) -> list[Path]:
+    """Write `report.md` with its `figures/`, and `report.html`; the files."""
+    sections = sections_of(targets, book)
+    is_quick = bool(book.scope.changes)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "report.md", markdown(sections, is_quick=is_quick))
+    write_figures(folder / "figures", sections)
+    write_text(folder / "report.html", html(sections, is_quick=is_quick))
+    return [folder / "report.md", folder / "report.html"]
+
+
+def write_figures(folder: Path, sections: Sequence[Section]) -> None:
+    """Write the charts, each to a file of its own."""
+    for name, svg in figures_of(sections).items():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / f"{name}.svg", svg)
+
+
+def figures_of(sections: Sequence[Section]) -> dict[str, str]:
+    """The charts by name."""
+    return {part.name: part.standalone for section in sections for part in section.parts if isinstance(part, Figure)}
+
+
+def markdown(sections: Sequence[Section], *, is_quick: bool = False) -> str:
+    """The report as Markdown; charts are linked as files in `figures/`."""
+    blocks = [f"# {TITLE}", INTRODUCTION, *([QUICK_NOTE] if is_quick else [])]
+    for section in sections:
+        blocks += [f"## {section.title}", section.text]
+        for part in section.parts:
+            blocks += _markdown_table(part) if isinstance(part, Table) else [f"![{part.caption}](figures/{part.name}.svg)"]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _markdown_table(table: Table) -> list[str]:
+    rule = "|" + "|".join("---" if place < table.num_text else "---:" for place in range(len(table.columns))) + "|"
+    lines = [_markdown_row(table.columns), rule, *(_markdown_row(row) for row in table.rows)]
+    title = f"### {table.title}" if table.title else ""
+    return [title, "\n".join(lines), "; ".join(table.notes) + "." if table.notes else ""]
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def html(sections: Sequence[Section], *, is_quick: bool = False) -> str:
+    """The report as one HTML file: no scripts, nothing from elsewhere, one style that its own policy allows."""
+    style = PAGE_STYLE + STYLE
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    body = [f"<h1>{TITLE}</h1>", f"<p>{_inline(INTRODUCTION)}</p>", *([f"<p>{_inline(QUICK_NOTE)}</p>"] if is_quick else [])]
+    links = "".join(f'<li><a href="#{section.name}">{escape(section.title)}</a></li>' for section in sections)
+    body.append(f"<nav aria-label='Contents'><ul>{links}</ul></nav>")
+    for section in sections:
+        body.append(f'<section id="{section.name}"><h2>{escape(section.title)}</h2><p>{_inline(section.text)}</p>')
+        body += [_html_table(part) if isinstance(part, Table) else _html_figure(part) for part in section.parts]
+        body.append("</section>")
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{TITLE}</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>\n'
+        f"<body><main>{''.join(part + chr(10) for part in body)}</main></body></html>\n"
+    )
+
+
+def _html_table(table: Table) -> str:
+    def cells(tag: str, row: Sequence[str]) -> str:
+        return "".join(
+            f"<{tag}{'' if place < table.num_text else ' class=n'}>{_inline(cell)}</{tag}>" for place, cell in enumerate(row)
+        )
+
+    rows = "".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
+    caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
+    notes = f"<p>{escape('; '.join(table.notes))}.</p>" if table.notes else ""
+    return f"<table>{caption}<thead><tr>{cells('th', table.columns)}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+
+
+def _html_figure(figure: Figure) -> str:
+    return f"<figure>{figure.inline}<figcaption>{escape(figure.caption)}</figcaption></figure>"
+
+
+def _inline(text: str) -> str:
+    """The little Markdown that our texts use, as HTML."""
+    text = escape(text)
+    for mark, tag in ((r"\*\*", "strong"), (r"\*", "em"), ("`", "code")):
+        text = re.sub(rf"{mark}(.+?){mark}", rf"<{tag}>\1</{tag}>", text)
+    return text
+
+
+def _missing(targets: Sequence[Target], book: Book) -> Section:
+    """Planned runs that the ledger does not have."""
+    rows = []
+    for wanted in planned(targets, book.scope):
+        if not book.ledger.has(wanted):
+            found = [result for result in book.ledger.find(wanted) if result.seed == wanted.seed]
+            state = "not run" if not found else "cut short" if found[0].is_finished else f"unfinished, {found[0].epochs} epochs"
+            rows.append((wanted.name, state, f"`{wanted.command}`"))
+    text = "Runs that these tables and figures still lack; `hopwalk reproduce` makes them." if rows else "Nothing is missing."
+    table = (Table("", ("run", "state", "command"), tuple(rows), num_text=3),) if rows else ()
+    return Section("missing", "What is missing", text, table)
+
+
+def _runs(book: Book) -> Section:
+    """All runs of the ledger, where each number comes from."""
+    rows = []
+    for result in sorted(book.ledger.results, key=lambda result: (result.kind, result.name)):
+        if result.data in book.scope.data_sets:
+            content = result.content
+            memory, source = content.get("peak_memory_bytes"), content.get("source", {})
+            rows.append(
+                (
+                    result.name,
+                    result.kind,
+                    "finished" if result.is_finished else "unfinished",
+                    f"{result.epochs}" if result.epochs else "",
+                    duration(result.seconds) if result.seconds else "",
+                    f"{content['threads']}" if content.get("threads") else "",
+                    f"{memory / 2**20:,.0f} MB" if memory else "",
+                    str(source.get("commit", ""))[:7],
+                    str(content.get("note", "")),
+                )
+            )
+    columns = ("run", "kind", "state", "epochs", "training", "threads", "memory", "commit", "note")
+    text = "Each has a file in the ledger with its command, settings, seed, commit, machine, history and metrics."
+    return Section("runs", "Runs", text, (Table("", columns, tuple(rows), num_text=3),))

@@ -1,0 +1,87 @@
+"""A run that a table or figure needs: what it is called, which settings it has, which command makes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal
+
+from hopwalk.config import Settings, load_settings
+
+NOBODY = "none"  # rewards a walker without a scorer
+# How long training may go on, how often it is looked at and what it may take: these change how far a run comes, not what it is.
+BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_questions", "memory_mb", "learn_valid"})
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A scorer, or a walker that `model` rewards, by a recipe, with some settings changed; `label` is for them in the name.
+
+    >>> Wanted("walker", "umls", "conve", "paper", overrides=("walker.action_dropout=0.0",), label="no-ad").name
+    'umls-paper-conve-no-ad-0'
+    """
+
+    kind: Literal["scorer", "walker"]
+    data: str
+    model: str
+    recipe: str
+    seed: int = 0
+    overrides: tuple[str, ...] = ()
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the run in the ledger."""
+        parts = [self.model, self.recipe] if self.kind == "scorer" else [self.recipe, self.model]
+        return "-".join([self.data, *parts, *([self.label] if self.label else []), str(self.seed)])
+
+    @property
+    def folder(self) -> str:
+        """Of the run among all runs."""
+        return self.name if self.kind == "scorer" else f"walker-{self.name}"
+
+    @property
+    def said(self) -> list[str]:
+        """All that differs from the defaults, as `name=value`."""
+        if self.kind == "scorer":
+            return [f"scorer.model={self.model}", f"scorer.recipe={self.recipe}", f"scorer.seed={self.seed}", *self.overrides]
+        alone = ["walker.reward_shaping=false", "walker.guidance=0.0"] if self.model == NOBODY else []
+        return [f"walker.recipe={self.recipe}", f"walker.seed={self.seed}", *alone, *self.overrides]
+
+    @property
+    def settings(self) -> Settings:
+        """What it is trained with."""
+        return _loaded(self.data, tuple(self.said))
+
+    @property
+    def needs_scorer(self) -> bool:
+        """Whether it is a walker that a scorer rewards or guides."""
+        walker = self.settings.walker
+        return self.kind == "walker" and (walker.reward_shaping or walker.guidance > 0)
+
+    @property
+    def scorer(self) -> Wanted:
+        """The scorer that it needs, by the modern recipe, whose probabilities are calibrated."""
+        overrides = tuple(override for override in self.overrides if override.startswith("scorer."))
+        return Wanted("scorer", self.data, self.model, "modern", self.seed, overrides, "quick" if overrides else "")
+
+    @property
+    def command(self) -> str:
+        """The command that makes such a run by hand."""
+        if self.kind == "scorer":
+            options = f"--scorer {self.model} --recipe {self.recipe} --seed {self.seed}"
+            changes = self.overrides
+        else:
+            reward = f" --reward {self.model}" if self.needs_scorer else ""
+            options = f"--walker {self.recipe} --seed {self.seed}{reward}"
+            changes = tuple(self.said[2:])
+        return " ".join([f"hopwalk train {self.data} {options}", *(f"--set {change}" for change in changes)])
+
+    def with_seed(self, seed: int) -> Wanted:
+        """The same with another seed."""
+        return replace(self, seed=seed)
+
+
+@cache
+def _loaded(data: str, said: tuple[str, ...]) -> Settings:
+    return load_settings(data, overrides=said)
