@@ -13,31 +13,30 @@ from hopwalk.answers import Path as Walk
 from hopwalk.asking import ask_many, directed_relation_id, question_ids
 from hopwalk.config import changed
 from hopwalk.errors import DataError, RunError, UnknownNameError
-from hopwalk.walker.runs import TrainedWalker
+from hopwalk.loaded import LoadedWalker
 from tests.helpers import dataset_of
 from tests.test_training import command
-from tests.villages import ALONE, VILLAGE, settings_of, train_on_uncles
+from tests.villages import ALONE, VILLAGE, settings_of
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learnt who uncles are, without a scorer."""
-    return train_on_uncles(tmp_path_factory.mktemp("asked"))
+def folder(uncles_run: Path) -> Path:
+    return uncles_run
 
 
 @pytest.fixture(scope="module")
-def walker(folder: Path) -> TrainedWalker:
-    return api.load_walker(folder)
+def walker(folder: Path) -> LoadedWalker:
+    return api.load(folder)
 
 
 @pytest.fixture(scope="module")
-def with_scorer(tmp_path_factory: pytest.TempPathFactory) -> TrainedWalker:
-    return api.load_walker(api.train(VILLAGE, settings_of(), out=tmp_path_factory.mktemp("both") / "run").path)
+def with_scorer(village_run: Path) -> LoadedWalker:
+    return api.load(village_run)
 
 
-def test_a_predicted_answer_has_its_reason(walker: TrainedWalker):
+def test_a_predicted_answer_has_its_reason(walker: LoadedWalker):
     head, relation, tail = VILLAGE.labels_of(VILLAGE.test)[0]
-    answers = api.ask(walker, head, relation, k=5)
+    answers = walker.ask(head, relation, k=5)
     assert [answer.rank for answer in answers] == [1, 2, 3, 4, 5]
     scores = [answer.score for answer in answers]
     assert scores == sorted(scores, reverse=True)
@@ -47,75 +46,75 @@ def test_a_predicted_answer_has_its_reason(walker: TrainedWalker):
     assert found.paths[0].head == head and found.paths[0].edges[-1].entity == tail
 
 
-def test_facts_of_the_graph_are_marked_as_known(walker: TrainedWalker):
+def test_facts_of_the_graph_are_marked_as_known(walker: LoadedWalker):
     known = {tail for head, relation, tail in VILLAGE.labels_of(VILLAGE.train) if (head, relation) == ("child 0", "mother")}
-    answers = api.ask(walker, "child 0", "mother", k=200)
+    answers = walker.ask("child 0", "mother", k=200)
     assert {answer.entity for answer in answers if answer.is_known} == known
 
 
-def test_only_what_is_new(walker: TrainedWalker, with_scorer: TrainedWalker):
+def test_only_what_is_new(walker: LoadedWalker, with_scorer: LoadedWalker):
     for trained in (walker, with_scorer):
-        answers = api.ask(trained, "child 0", "mother", k=200, only_new=True)
+        answers = trained.ask("child 0", "mother", k=200, only_new=True)
         assert answers and not any(answer.is_known for answer in answers)
 
 
-def test_paths_that_differ_in_their_stays_are_one(walker: TrainedWalker):
-    for answer in api.ask(walker, "child 0", "mother", k=20, num_paths=10):
+def test_paths_that_differ_in_their_stays_are_one(walker: LoadedWalker):
+    for answer in walker.ask("child 0", "mother", k=20, num_paths=10):
         assert len({path.edges for path in answer.paths}) == len(answer.paths)
 
 
-def test_the_inverse_can_be_asked(walker: TrainedWalker):
-    answers = api.ask(walker, "mother 0", "mother⁻¹", k=50)
+def test_the_inverse_can_be_asked(walker: LoadedWalker):
+    answers = walker.ask("mother 0", "mother⁻¹", k=50)
     assert {answer.entity for answer in answers if answer.is_known} == {"child 0", "child 16"}
     assert any(str(path) == "mother 0 ←mother— child 0" for answer in answers for path in answer.paths)
 
 
-def test_many_at_once_as_one_at_a_time(walker: TrainedWalker, with_scorer: TrainedWalker, monkeypatch: pytest.MonkeyPatch):
-    asked = list(dict.fromkeys((head, relation) for head, relation, _ in VILLAGE.labels_of(VILLAGE.train)[::3]))
+def test_many_at_once_as_one_at_a_time(walker: LoadedWalker, with_scorer: LoadedWalker, monkeypatch: pytest.MonkeyPatch):
+    asked = list(dict.fromkeys((head, relation) for head, relation, _ in VILLAGE.labels_of(VILLAGE.train)[::12]))
     asked += [(head, "uncle⁻¹") for head, _ in asked[:5]]
     monkeypatch.setattr("hopwalk.walker.decoding.WALKS_AT_ONCE", 32 * 7)  # several parts, the last one smaller
     for trained, only_new in [(walker, False), (walker, True), (with_scorer, False), (with_scorer, True)]:
         together = ask_many(trained, asked, k=5, num_paths=2, only_new=only_new)
         for (head, relation), answers in zip(asked, together, strict=True):
-            alone = api.ask(trained, head, relation, k=5, num_paths=2, only_new=only_new)
+            alone = trained.ask(head, relation, k=5, num_paths=2, only_new=only_new)
             assert [answer.entity for answer in answers] == [answer.entity for answer in alone]
             assert [answer.paths[:1] != () for answer in answers] == [answer.paths[:1] != () for answer in alone]
             assert [answer.score for answer in answers] == pytest.approx([answer.score for answer in alone], abs=1e-4)
     assert ask_many(walker, []) == []
 
 
-def test_many_are_ranked_by_the_blend(with_scorer: TrainedWalker):
+def test_many_are_ranked_by_the_blend(with_scorer: LoadedWalker):
     """The answers are those of scoring every entity."""
     head, relation = "child 3", "uncle"
     head_ids, relation_ids = (np.array([id_], dtype=np.int32) for id_ in question_ids(with_scorer, head, relation))
     heavy = replace(with_scorer, blend_weight=2.0)
     scores = heavy.decoder.scores(head_ids, relation_ids, [2.0])["blend 2"][0]
-    new = api.ask(heavy, head, relation, k=len(VILLAGE.entities), only_new=True)
+    new = heavy.ask(head, relation, k=len(VILLAGE.entities), only_new=True)
     for answer in new:
         assert answer.score == pytest.approx(float(scores[VILLAGE.entities.id(answer.entity)]), abs=1e-4)
     assert len(new) == len(VILLAGE.entities) - len(heavy.walker.known.answers(head_ids, relation_ids)[1])
-    assert [answer.entity for answer in api.ask(heavy, head, relation, k=7, only_new=True)] == [one.entity for one in new[:7]]
+    assert [answer.entity for answer in heavy.ask(head, relation, k=7, only_new=True)] == [one.entity for one in new[:7]]
 
 
-def test_a_wrong_question_among_many(walker: TrainedWalker):
+def test_a_wrong_question_among_many(walker: LoadedWalker):
     with pytest.raises(UnknownNameError, match="there is no entity 'nobody at all'"):
         ask_many(walker, [("child 0", "uncle"), ("nobody at all", "uncle")])
 
 
-def test_relations_and_their_inverses_are_found(walker: TrainedWalker):
+def test_relations_and_their_inverses_are_found(walker: LoadedWalker):
     assert directed_relation_id(walker, "Uncle") == 3 and directed_relation_id(walker, "UNCLE⁻¹") == 7
 
 
-def test_entities_without_a_path_are_guesses(with_scorer: TrainedWalker):
-    answers = api.ask(with_scorer, "child 0", "uncle", k=len(VILLAGE.entities))
+def test_entities_without_a_path_are_guesses(with_scorer: LoadedWalker):
+    answers = with_scorer.ask("child 0", "uncle", k=len(VILLAGE.entities))
     assert len(answers) == len(VILLAGE.entities)  # the scorer has an opinion of all
     assert all(answer.probability is not None and 0 <= answer.probability <= 1 for answer in answers)
     guesses = [answer for answer in answers if not answer.paths]
     assert all(answer.log_prob is None and "the scorer's guess" in str(answer) for answer in guesses)
 
 
-def test_as_json(walker: TrainedWalker):
-    answer = api.ask(walker, "child 0", "uncle", k=1)[0].to_dict()
+def test_as_json(walker: LoadedWalker):
+    answer = walker.ask("child 0", "uncle", k=1)[0].to_dict()
     assert json.loads(json.dumps(answer)) == answer
     assert 0 < answer["path_probability"] <= 1 and answer["paths"][0]["edges"]
 
@@ -131,7 +130,7 @@ def test_paths_in_one_line():
 
 def test_command(folder: Path, capsys: pytest.CaptureFixture[str]):
     printed = command(capsys, "ask", str(folder), "Child_0", "uncle", "-k", "3").out
-    assert printed.startswith("Child_0 —uncle→ ?") and printed.count("\n") == 4
+    assert printed.startswith("child 0 —uncle→ ?") and printed.count("\n") == 4
     assert "child 0 —mother→ mother 0 —brother→" in printed
     answered = json.loads(command(capsys, "ask", str(folder), "mother 0", "mother", "--inverse", "--json").out)
     assert answered["relation"] == "mother⁻¹" and len(answered["answers"]) == 10
@@ -145,15 +144,15 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "no such folder" in command(capsys, "ask", str(tmp_path / "none"), "a", "b", code=1).err
     scorer = api.train_scorer(VILLAGE, settings_of(), out=tmp_path / "scorer").path
     with pytest.raises(RunError, match="not a walker"):
-        api.ask(scorer, "child 0", "uncle")
+        api.load(scorer)
 
 
 # Why, and why not
 
 
-def test_a_reason_has_its_rule(walker: TrainedWalker):
+def test_a_reason_has_its_rule(walker: LoadedWalker):
     head, relation, tail = VILLAGE.labels_of(VILLAGE.test)[0]
-    found = api.explain(walker, head, relation, tail)
+    found = walker.explain(head, relation, tail)
     assert not found.is_known and found.rank is not None and found.rank <= 3 and not found.why_not
     first = found.reasons[0]
     assert str(first.rule) == "uncle(X,Y) ⇐ mother(X,A), brother(A,Y)"
@@ -161,9 +160,9 @@ def test_a_reason_has_its_rule(walker: TrainedWalker):
     assert found.to_dict()["reasons"][0]["support"] == first.evidence.support
 
 
-def test_a_known_fact_is_not_its_own_reason(walker: TrainedWalker):
+def test_a_known_fact_is_not_its_own_reason(walker: LoadedWalker):
     head, relation, tail = next(fact for fact in VILLAGE.labels_of(VILLAGE.train) if fact[1] == "uncle")
-    found = api.explain(walker, head, relation, tail)
+    found = walker.explain(head, relation, tail)
     assert found.is_known and found.reasons
     edges = [(edge.relation, edge.entity) for reason in found.reasons for edge in reason.path.edges[:1]]
     assert ("uncle", tail) not in edges
@@ -180,15 +179,15 @@ def test_why_not(tmp_path: Path):
         ("x", "likes", "y"),
     ]
     settings = settings_of(ALONE | {"walk.beam": 1, "walker.epochs": 1})
-    walker = api.load_walker(api.train(dataset_of(far), settings, out=tmp_path / "run").path)
-    assert api.explain(walker, "a", "likes", "e").why_not == "no path of at most 2 hops leads there"
-    assert "no path but the fact itself leads there" in api.explain(walker, "a", "likes", "x").why_not
-    lost = [api.explain(walker, "a", "likes", tail) for tail in ("c", "y", "b")]
+    walker = api.load(api.train(dataset_of(far), settings, out=tmp_path / "run").path)
+    assert walker.explain("a", "likes", "e").why_not == "no path of at most 2 hops leads there"
+    assert "no path but the fact itself leads there" in walker.explain("a", "likes", "x").why_not
+    lost = [walker.explain("a", "likes", tail) for tail in ("c", "y", "b")]
     outranked = [found for found in lost if found.why_not]
     assert outranked and all("outranked at hop" in found.why_not and found.reasons for found in outranked)
     narrow = changed(settings, {"graph.fan_out": 1})
-    cut = api.load_walker(api.train(dataset_of(far), narrow, out=tmp_path / "narrow").path)
-    told = {api.explain(cut, "a", "likes", tail).why_not for tail in ("c", "y")}
+    cut = api.load(api.train(dataset_of(far), narrow, out=tmp_path / "narrow").path)
+    told = {cut.explain("a", "likes", tail).why_not for tail in ("c", "y")}
     assert any("cut by the fan-out limit of 1" in text for text in told)
 
 
@@ -203,19 +202,19 @@ def test_explain_command(folder: Path, capsys: pytest.CaptureFixture[str]):
 # Rules
 
 
-def test_the_planted_rule_is_used_most(walker: TrainedWalker):
-    used = api.rules(walker, "uncle", k=5)
+def test_the_planted_rule_is_used_most(walker: LoadedWalker):
+    used = walker.rules("uncle", k=5)
     assert str(used[0].rule) == "uncle(X,Y) ⇐ mother(X,A), brother(A,Y)"
     assert used[0].weight > 0.5 and used[0].questions > 3 and used[0].evidence.confidence > 0.5
     assert [rule.weight for rule in used] == sorted((rule.weight for rule in used), reverse=True)
     assert used[0].examples[0].edges[0].relation == "mother"
 
 
-def test_rules_of_relations_that_dev_does_not_ask(walker: TrainedWalker):
-    assert api.rules(walker, "mother", k=1)  # from training questions
-    assert str(api.rules(walker, "uncle⁻¹", k=1)[0].rule).startswith("uncle(Y,X) ⇐ ")
+def test_rules_of_relations_that_dev_does_not_ask(walker: LoadedWalker):
+    assert walker.rules("mother", k=1)  # from training questions
+    assert str(walker.rules("uncle⁻¹", k=1)[0].rule).startswith("uncle(Y,X) ⇐ ")
     with pytest.raises(DataError, match="no questions about 'mother'"):
-        api.rules(walker, "mother", split="valid")
+        walker.rules("mother", split="valid")
 
 
 def test_rules_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

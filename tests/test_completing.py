@@ -8,23 +8,23 @@ import pytest
 
 from hopwalk import api, completing
 from hopwalk.errors import HopwalkError, SettingsError, UnknownNameError
-from hopwalk.walker.runs import TrainedWalker
+from hopwalk.loaded import LoadedWalker
 from tests.test_training import command
-from tests.villages import VILLAGE, train_on_uncles
+from tests.villages import VILLAGE
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train_on_uncles(tmp_path_factory.mktemp("completed"))
+def folder(uncles_run: Path) -> Path:
+    return uncles_run
 
 
 @pytest.fixture(scope="module")
-def walker(folder: Path) -> TrainedWalker:
-    return api.load_walker(folder)
+def walker(folder: Path) -> LoadedWalker:
+    return api.load(folder)
 
 
-def test_held_out_facts_are_found(walker: TrainedWalker, tmp_path: Path):
-    found = api.complete(walker, tmp_path / "new.tsv", relations=["uncle"], above=0.05)
+def test_held_out_facts_are_found(walker: LoadedWalker, tmp_path: Path):
+    found = walker.complete(tmp_path / "new.tsv", relations=["uncle"], above=0.05)
     table = pl.read_csv(tmp_path / "new.tsv", separator="\t", quote_char=None)
     assert table.columns == list(completing.COLUMNS) and len(table) == found.facts > 0
     proposed = set(table.select("head", "relation", "tail").rows())
@@ -37,21 +37,21 @@ def test_held_out_facts_are_found(walker: TrainedWalker, tmp_path: Path):
     assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("*.json"))
 
 
-def test_all_relations_are_asked(walker: TrainedWalker, tmp_path: Path):
+def test_all_relations_are_asked(walker: LoadedWalker, tmp_path: Path):
     asked = {(head, relation) for head, relation, _ in VILLAGE.labels_of(VILLAGE.train)}
-    assert api.complete(walker, tmp_path / "all.tsv", above=0.9).questions == len(asked)
+    assert walker.complete(tmp_path / "all.tsv", above=0.9).questions == len(asked)
 
 
-def test_inverse_questions_give_facts_the_right_way_round(walker: TrainedWalker, tmp_path: Path):
-    api.complete(walker, tmp_path / "new.tsv", relations=["uncle⁻¹"], above=0.0)
+def test_inverse_questions_give_facts_the_right_way_round(walker: LoadedWalker, tmp_path: Path):
+    walker.complete(tmp_path / "new.tsv", relations=["uncle⁻¹"], above=0.0)
     table = pl.read_csv(tmp_path / "new.tsv", separator="\t", quote_char=None)
     assert set(table["relation"]) == {"uncle"}
     assert all(path.startswith(tail) for tail, path in table.select("tail", "path").rows())
 
 
-def test_formats_hold_the_same(walker: TrainedWalker, tmp_path: Path):
+def test_formats_hold_the_same(walker: LoadedWalker, tmp_path: Path):
     for ending in completing.FORMATS:
-        api.complete(walker, tmp_path / f"new{ending}", relations=["uncle"], above=0.3)
+        walker.complete(tmp_path / f"new{ending}", relations=["uncle"], above=0.3)
     table = pl.read_csv(tmp_path / "new.tsv", separator="\t", quote_char=None)
     assert pl.read_parquet(tmp_path / "new.parquet").equals(table)
     lines = (tmp_path / "new.nt").read_text(encoding="utf-8").splitlines()
@@ -59,39 +59,39 @@ def test_formats_hold_the_same(walker: TrainedWalker, tmp_path: Path):
 
 
 @pytest.mark.parametrize("ending", completing.FORMATS)
-def test_going_on_gives_the_same(walker: TrainedWalker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str):
+def test_going_on_gives_the_same(walker: LoadedWalker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str):
     monkeypatch.setattr(completing, "QUESTIONS_AT_ONCE", 4)
     monkeypatch.setattr(completing, "SECONDS_BETWEEN_NOTES", 0.0)
     whole, target = tmp_path / f"whole{ending}", tmp_path / f"new{ending}"
-    api.complete(walker, whole, relations=["uncle"], above=0.1)
+    walker.complete(whole, relations=["uncle"], above=0.1)
 
     def stop(done: int, *_: int) -> None:
         if done >= 12:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        api.complete(walker, target, relations=["uncle"], above=0.1, on_progress=stop)
+        walker.complete(target, relations=["uncle"], above=0.1, on_progress=stop)
     with pytest.raises(HopwalkError, match="an interrupted run has left its table"):
-        api.complete(walker, target, relations=["uncle"], above=0.1)
+        walker.complete(target, relations=["uncle"], above=0.1)
     with pytest.raises(HopwalkError, match="begun with other options"):
-        api.complete(walker, target, relations=["uncle"], above=0.2, resume=True)
-    found = api.complete(walker, target, relations=["uncle"], above=0.1, resume=True)
+        walker.complete(target, relations=["uncle"], above=0.2, resume=True)
+    found = walker.complete(target, relations=["uncle"], above=0.1, resume=True)
     assert 0 < found.questions_of_sitting < found.questions
     assert target.read_bytes() == whole.read_bytes()
 
 
-def test_mistakes(walker: TrainedWalker, tmp_path: Path):
+def test_mistakes(walker: LoadedWalker, tmp_path: Path):
     with pytest.raises(SettingsError, match="no ending that says a format"):
-        api.complete(walker, tmp_path / "new.doc")
+        walker.complete(tmp_path / "new.doc")
     with pytest.raises(UnknownNameError):
-        api.complete(walker, tmp_path / "new.tsv", relations=["zzzz"])
+        walker.complete(tmp_path / "new.tsv", relations=["zzzz"])
     (tmp_path / "new.tsv").touch()
     with pytest.raises(HopwalkError, match="a file of that name already"):
-        api.complete(walker, tmp_path / "new.tsv")
+        walker.complete(tmp_path / "new.tsv")
     (tmp_path / "bad.tsv.part").touch()
     (tmp_path / "bad.tsv.progress.json").write_text(json.dumps({"done": "x"}), encoding="utf-8")
     with pytest.raises(HopwalkError, match="is damaged"):
-        api.complete(walker, tmp_path / "bad.tsv", resume=True)
+        walker.complete(tmp_path / "bad.tsv", resume=True)
 
 
 def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

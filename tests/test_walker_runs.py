@@ -84,7 +84,7 @@ def taught(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_a_rule_is_learnt(taught: Run):
     untrained = runs.build_walker(VILLAGE, taught.settings)
     untrained.policy.eval()
-    before = runs.evaluate_walker(replace(api.load_walker(taught.path), walker=untrained), "test")
+    before = runs.evaluate_walker(replace(api.load(taught.path), walker=untrained), "test")
     assert before["paths"].tails.mrr < 0.5
     assert api.evaluate(taught.path).tails.mrr > 0.9
     assert api.evaluate(taught.path, "valid").tails.mrr > 0.9
@@ -93,7 +93,7 @@ def test_a_rule_is_learnt(taught: Run):
 
 
 def test_the_best_path_is_the_rule(taught: Run):
-    walker, asked = api.load_walker(taught.path), VILLAGE.test
+    walker, asked = api.load(taught.path), VILLAGE.test
     found = walker.decoder.reached(Questions(*(torch.tensor(ids.tolist()) for ids in (asked.heads, asked.relations))))
     rule = [VILLAGE.relations.id("mother"), VILLAGE.relations.id("brother")]
     num_explained = 0
@@ -108,7 +108,7 @@ def test_the_best_path_is_the_rule(taught: Run):
 
 def test_a_walker_alone_has_no_scorer(taught: Run):
     assert not (taught.path / "scorer").exists()
-    walker = api.load_walker(taught.path)
+    walker = api.load(taught.path)
     assert (walker.opinions, walker.blend_weight, taught.about["blend_weight"]) == (None, None, None)
     assert [*api.evaluate_walker(taught.path)] == ["paths"]
     card = (taught.path / "card.md").read_text()
@@ -248,7 +248,7 @@ def test_ctrl_c_while_the_scorer_is_trained(tmp_path: Path, trained: Run):
     assert run.about["status"] == Run.open(run.path / "scorer").about["status"] == "interrupted"
     api.evaluate(run.path / "scorer")
     with pytest.raises(RunError, match=r"the walker is not trained yet.* --resume"):
-        api.load_walker(run.path)
+        api.load(run.path)
     recorder = Recorder()
     run = api.train(VILLAGE, trained.settings, out=run.path, resume=True, make_watchers=watching("walker", recorder))
     assert recorder.records == run.history
@@ -359,7 +359,7 @@ def test_a_folder_can_be_copied(copied: Path, trained: Run):
     moved = copied.rename(copied.with_name("elsewhere"))
     assert numbers_of(api.evaluate_walker(moved)) == numbers_of(api.evaluate_walker(trained.path))
     heads, relations = VILLAGE.test.heads, VILLAGE.test.relations
-    here, there = (api.load_walker(path).decoder.path_scores(heads, relations) for path in (trained.path, moved))
+    here, there = (api.load(path).decoder.path_scores(heads, relations) for path in (trained.path, moved))
     assert np.array_equal(here, there)
 
 
@@ -393,7 +393,7 @@ def test_the_blend_is_the_best_on_dev(trained: Run):
 
 
 def test_a_blend_without_weight_is_the_scorer(trained: Run):
-    walker = api.load_walker(trained.path)
+    walker = api.load(trained.path)
     none, much = (numbers_of(runs.evaluate_walker(replace(walker, blend_weight=weight), "test")) for weight in (0.0, 1e4))
     assert none["blend"] == none["scorer"] == much["scorer"] != much["blend"]
     assert none["paths"] == much["paths"] != none["blend"]
@@ -403,10 +403,10 @@ def test_answers_that_no_path_reaches(tmp_path: Path):
     """Nobody knows the hermit's neighbour but the hermit: by paths the answer counts 0, and the scorer ranks it all the same."""
     family = dataset_of([*FAMILY, ("hermit", "knows", "crow")], FAMILY[4:5], [("ann", "knows", "crow"), ("eve", "knows", "bob")])
     run = api.train(family, settings_of({"walker.epochs": 1}), out=tmp_path / "run")
-    found = runs.evaluate_walker(replace(api.load_walker(run.path), blend_weight=0.0), "test")
+    found = runs.evaluate_walker(replace(api.load(run.path), blend_weight=0.0), "test")
     (crow,) = (row for row, tail in enumerate(family.test.tails.tolist()) if family.entities[tail] == "crow")
     alone = replace(family, test=family.test[crow : crow + 1])
-    only = runs.evaluate_walker(replace(api.load_walker(run.path), dataset=alone, blend_weight=0.0), "test")
+    only = runs.evaluate_walker(replace(api.load(run.path), dataset=alone, blend_weight=0.0), "test")
     assert (only["paths"].tails.mrr, only["paths"].tails.unreached) == (0, 1)
     assert only["blend"].tails == only["scorer"].tails
     assert only["scorer"].tails.mrr > 0
@@ -449,7 +449,7 @@ def test_dev_facts_can_be_learnt(tmp_path: Path):
     settings = settings_of({"walker.learn_valid": True, "walker.epochs": 2})
     recorder = Recorder()
     run = api.train(VILLAGE, settings, out=tmp_path / "run", make_watchers=watching("walker", recorder))
-    walker, graph = api.load_walker(run.path).walker, api.graph_of(VILLAGE)
+    walker, graph = api.load(run.path).walker, api.graph_of(VILLAGE)
     assert len(walker.graph.tails) == len(graph.tails) + 2 * len(VILLAGE.valid)
     assert walker.known.contains(VILLAGE.valid.heads, VILLAGE.valid.relations, VILLAGE.valid.tails).all()
     assert len(recorder.batches) == 2 * -(-(len(VILLAGE.train) + len(VILLAGE.valid)) // 64)
@@ -835,7 +835,7 @@ def test_killed_while_the_folder_of_the_scorer_is_made(
 
 def test_a_scorer_is_no_walker(trained: Run):
     with pytest.raises(RunError, match=r"this is a run of kind 'scorer', not a walker\. `hopwalk train DATA` without --scorer"):
-        api.load_walker(trained.path / "scorer")
+        api.load(trained.path / "scorer")
     with pytest.raises(RunError, match="this is a run of kind 'walker', not a scorer"):
         api.load_scorer(trained.path)
 
@@ -907,7 +907,7 @@ def test_damage_is_told(copied: Path, capsys: pytest.CaptureFixture[str], name: 
     damage, error, message = DAMAGES[name]
     damage(copied)
     with pytest.raises(error, match=message) as raised:
-        api.load_walker(copied)
+        api.load(copied)
     assert str(copied) in str(raised.value)
     assert message in mistake(capsys, "evaluate", str(copied))
 

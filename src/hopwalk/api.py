@@ -20,35 +20,28 @@ from hopwalk.graph import Graph, build_graph
 from hopwalk.run import Run
 
 if TYPE_CHECKING:
-    from hopwalk.answers import Answer
     from hopwalk.comparing import By, Comparison
-    from hopwalk.completing import Completed, OnProgress
     from hopwalk.evaluation import Evaluation
-    from hopwalk.explaining import Explanation
+    from hopwalk.loaded import LoadedWalker
     from hopwalk.ranking import Directions
-    from hopwalk.rule_mining import UsedRule
     from hopwalk.scorers.base import Scorer
     from hopwalk.training import Watcher
     from hopwalk.walker.forecast import Forecast
-    from hopwalk.walker.runs import MakeWatchers, TrainedWalker
+    from hopwalk.walker.runs import MakeWatchers
 
 __all__ = [
-    "ask",
     "check",
     "combine_scorers",
     "compare",
-    "complete",
     "evaluate",
     "evaluate_walker",
-    "explain",
     "forecast",
     "graph_of",
+    "load",
     "load_dataset",
     "load_scorer",
-    "load_walker",
     "open_prepared",
     "prepare",
-    "rules",
     "settings_for",
     "split_dataset",
     "train",
@@ -210,64 +203,11 @@ def forecast(dataset: Dataset, settings: Settings | None = None) -> Forecast:
     return make(graph_of(dataset, settings), len(dataset.train), settings, has_scorer=needs_scorer(settings))
 
 
-def load_walker(run: str | Path) -> TrainedWalker:
-    """The walker of a run folder, ready to walk."""
-    from hopwalk.walker.runs import load_walker as load
+def load(run: str | Path) -> LoadedWalker:
+    """The walker of a run folder, to be asked: `hopwalk.load("runs/umls").ask("steroid", "interacts_with")`."""
+    from hopwalk.loaded import LoadedWalker
 
-    return load(run)
-
-
-def ask(
-    run: str | Path | TrainedWalker, head: str, relation: str, *, k: int = 10, num_paths: int = 3, only_new: bool = False
-) -> list[Answer]:
-    """The best answers of `(head, relation, ?)` by a walker, each with its best paths; `relation⁻¹` asks the other way round.
-
-    Facts of the graph are among them, unless `only_new` leaves them out.
-    """
-    from hopwalk.asking import ask as answer
-    from hopwalk.walker.runs import TrainedWalker
-
-    trained = run if isinstance(run, TrainedWalker) else load_walker(run)
-    return answer(trained, head, relation, k=k, num_paths=num_paths, only_new=only_new)
-
-
-def explain(run: str | Path | TrainedWalker, head: str, relation: str, tail: str, *, num_paths: int = 5) -> Explanation:
-    """Why `tail` is an answer of `(head, relation, ?)`: its paths, the rules they stand for, how often these hold; or why not."""
-    from hopwalk.explaining import explain as explain_answer
-    from hopwalk.walker.runs import TrainedWalker
-
-    trained = run if isinstance(run, TrainedWalker) else load_walker(run)
-    return explain_answer(trained, head, relation, tail, num_paths=num_paths)
-
-
-def rules(run: str | Path | TrainedWalker, relation: str, *, split: str = "", k: int = 20) -> list[UsedRule]:
-    """The rules that a walker uses for a relation, over its dev questions (or those of `split`), most used first."""
-    from hopwalk.rule_mining import used_rules
-    from hopwalk.walker.runs import TrainedWalker
-
-    trained = run if isinstance(run, TrainedWalker) else load_walker(run)
-    return used_rules(trained, relation, split=split, k=k)
-
-
-def complete(
-    run: str | Path | TrainedWalker,
-    out: str | Path,
-    *,
-    relations: Sequence[str] = (),
-    above: float = 0.5,
-    resume: bool = False,
-    on_progress: OnProgress | None = None,
-) -> Completed:
-    """Write the facts that a walker finds missing to a .tsv, .parquet or .nt file, with confidence and best path.
-
-    Asked is `(head, relation, ?)` for every head of a fact of the relation; with `resume`, what was interrupted goes on.
-    """
-    from hopwalk.completing import complete_into
-    from hopwalk.walker.runs import TrainedWalker
-
-    trained = run if isinstance(run, TrainedWalker) else load_walker(run)
-    watched = on_progress or (lambda *_: None)
-    return complete_into(trained, Path(out), relations=relations, above=above, resume=resume, on_progress=watched)
+    return LoadedWalker.of(run)
 
 
 def combine_scorers(runs: Sequence[str | Path], *, out: str | Path) -> Run:
@@ -307,6 +247,7 @@ def evaluate_walker(
     All of them are written to `evaluation-SPLIT.json` in the run folder. Head questions are asked with `directions="both"`.
     """
     from hopwalk.walker.runs import evaluate_walker as evaluate_trained
+    from hopwalk.walker.runs import load_walker
 
     trained = load_walker(run)
     found = evaluate_trained(trained, split, complete_filter=complete_filter, directions=directions)

@@ -9,19 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hopwalk.answer_lists import Answers
+from hopwalk.answers import INVERSE as INVERSE
 from hopwalk.answers import Answer, Edge, Path
 from hopwalk.data.dataset import Dataset
 from hopwalk.walker.beam import Beam, Reached
 from hopwalk.walker.runs import TrainedWalker
 from hopwalk.walker.steps import Questions
 
-INVERSE = "⁻¹"
 ROOM = 4  # how many times as many paths are looked at as are shown: some differ only in where they stay
 
 
-def ask(
-    trained: TrainedWalker, head: str, relation: str, *, k: int = 10, num_paths: int = 3, only_new: bool = False
-) -> list[Answer]:
+def ask(trained: TrainedWalker, head: str, relation: str, *, k: int = 10, num_paths: int = 3, only_new: bool = False) -> Answers:
     """The best answers of `(head, relation, ?)`, best first; `relation⁻¹` asks the other way round.
 
     They are ranked by the blend of paths and scorer; by paths alone where the walker has no scorer. Facts of the graph are among
@@ -32,11 +31,11 @@ def ask(
 
 def ask_many(
     trained: TrainedWalker, questions: Sequence[tuple[str, str]], *, k: int = 10, num_paths: int = 3, only_new: bool = False
-) -> list[list[Answer]]:
+) -> list[Answers]:
     """The best answers of many questions `(head, relation)`, decoded together, which is much faster than one after the other."""
     ids = [question_ids(trained, head, relation) for head, relation in questions]
     distinct = sorted({*ids})  # walks from the same head share what they read
-    answers: dict[tuple[int, int], list[Answer]] = {}
+    answers: dict[tuple[int, int], Answers] = {}
     for first in range(0, len(distinct), trained.decoder.questions_at_once):
         part = distinct[first : first + trained.decoder.questions_at_once]
         asked = Questions(*torch.tensor(part).unbind(dim=1))
@@ -49,7 +48,7 @@ def question_ids(trained: TrainedWalker, head: str, relation: str) -> tuple[int,
     return entity_id(trained, head), directed_relation_id(trained, relation)
 
 
-def _answered(trained: TrainedWalker, questions: Questions, k: int, num_paths: int, only_new: bool) -> list[list[Answer]]:
+def _answered(trained: TrainedWalker, questions: Questions, k: int, num_paths: int, only_new: bool) -> list[Answers]:
     dataset = trained.dataset
     log_odds = trained.opinions.log_odds(questions.heads, questions.relations) if trained.opinions is not None else None
     found = trained.decoder.searched(questions, log_odds, blocks_known=only_new)
@@ -62,14 +61,15 @@ def _answered(trained: TrainedWalker, questions: Questions, k: int, num_paths: i
     entities, scores, is_chosen = _best(found, log_odds, trained.blend_weight or 0.0, k)
     reached = found.reached(is_chosen, num_paths=ROOM * num_paths)
     chances = None if log_odds is None else torch.sigmoid(log_odds.gather(1, entities)).tolist()
-    answers: list[list[Answer]] = []
+    answers: list[Answers] = []
     bounds, log_probs, paths = reached.offsets.tolist(), reached.scores.tolist(), PathsInWords(dataset, reached)
-    for row, head in enumerate(questions.heads.tolist()):
+    for row, (head, relation) in enumerate(zip(questions.heads.tolist(), questions.relations.tolist(), strict=True)):
         own = set(known[known_offsets[row] : known_offsets[row + 1]].tolist())
         places = dict(
             zip(reached.entities[bounds[row] : bounds[row + 1]].tolist(), range(bounds[row], bounds[row + 1]), strict=True)
         )
-        listed: list[Answer] = []
+        name = dataset.entities.name(head), directed_relation_name(dataset, relation)
+        listed = Answers([], *name, hops=trained.settings.walk.hops)
         for column, (entity, score) in enumerate(zip(entities[row].tolist(), scores[row].tolist(), strict=True)):
             if score == -np.inf:
                 break
@@ -83,6 +83,7 @@ def _answered(trained: TrainedWalker, questions: Questions, k: int, num_paths: i
                     log_prob=None if place is None else log_probs[place],
                     probability=None if chances is None else chances[row][column],
                     paths=() if place is None else paths.to(place, head, most=num_paths),
+                    key=dataset.entities[entity],
                 )
             )
         answers.append(listed)
@@ -144,6 +145,12 @@ def relation_in_words(dataset: Dataset, relation_id: int) -> tuple[str, bool]:
     ids = dataset.relation_ids
     is_inverse = bool(ids.is_inverse(relation_id))
     return dataset.relations.name(ids.inverse(relation_id) if is_inverse else relation_id), is_inverse
+
+
+def directed_relation_name(dataset: Dataset, relation_id: int) -> str:
+    """The name of a relation, with ⁻¹ at its end if it is an inverse."""
+    name, is_inverse = relation_in_words(dataset, relation_id)
+    return f"{name}{INVERSE}" if is_inverse else name
 
 
 def entity_id(trained: TrainedWalker, text: str) -> int:

@@ -71,7 +71,7 @@ class _Fact:
 
     def __str__(self) -> str:
         one, other = (self.there, self.here) if self.is_inverse else (self.here, self.there)
-        return f"{_clean(one.text)} —{_clean(self.relation)}→ {_clean(other.text)}"
+        return f"{clean(one.text)} —{clean(self.relation)}→ {clean(other.text)}"
 
 
 def draw_paths(paths: Sequence[Path], *, most: int = 12) -> str:
@@ -272,7 +272,7 @@ def _box(item: _Item, left: float, width: float) -> str:
     weight = "" if item.kind == "entity" else ' font-weight="600"'
     text = _text(item.text, left + width / 2, item.y + 0.35 * NODE_SIZE, NODE_SIZE, NODE_WIDTH, "hopwalk-name", weight)
     rectangle = f'<rect {shape} fill="{colour}" stroke="{colour}" stroke-width="1.2" {strength}/>'
-    return f'<g class="hopwalk-{item.kind}"><title>{escape(_clean(item.text))}</title>{rectangle}{text}</g>'
+    return f'<g class="hopwalk-{item.kind}"><title>{escape(clean(item.text))}</title>{rectangle}{text}</g>'
 
 
 def _group(
@@ -332,7 +332,7 @@ def _text(text: str, x: float, y: float, size: float, most: float, name: str, mo
     return f'<text class="{name}" x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="middle"{more}>{written}</text>'
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """The text without characters that SVG forbids or that would change the direction of what follows."""
     return "".join("\N{REPLACEMENT CHARACTER}" if _is_harmful(char) else char for char in text)
 
@@ -343,13 +343,13 @@ def _is_harmful(char: str) -> bool:
 
 def _isolated(text: str, most: int) -> str:
     cut = text if len(text) <= most else f"{text[: most - 1]}…"
-    return f"{ISOLATE}{_clean(cut)}{END_ISOLATE}"
+    return f"{ISOLATE}{clean(cut)}{END_ISOLATE}"
 
 
 def _fitted(text: str, most: float, size: float) -> str:
     """The text cut to a width, with an ellipsis; addresses, which tell most at their end, are cut at their beginning."""
     is_cut_first, is_long = _is_address(text), len(text) > 200
-    text = _clean(text[-200:] if is_cut_first else text[:200])
+    text = clean(text[-200:] if is_cut_first else text[:200])
     if not is_long and _width(text, size) <= most:
         return text
     letters = list(reversed(text)) if is_cut_first else list(text)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from hopwalk.answers import Path
-from hopwalk.asking import ROOM, PathsInWords, directed_relation_id, entity_id, relation_in_words
+from hopwalk.answers import Path, in_one_line
+from hopwalk.asking import ROOM, PathsInWords, directed_relation_id, directed_relation_name, entity_id, relation_in_words
 from hopwalk.config import GraphSettings
 from hopwalk.graph import build_graph
+from hopwalk.pages import explanation_fragment, for_notebook
 from hopwalk.reach import reached as within_reach
 from hopwalk.rules import Evidence, Rule, RuleCounter
 from hopwalk.walker.beam import Reached, beam_search, ranks_along
@@ -29,6 +30,12 @@ class Reason:
     rule: Rule
     evidence: Evidence
 
+    @property
+    def told(self) -> str:
+        """The rule, and how often it holds."""
+        found, part = self.evidence, " in a random part of the graph" if self.evidence.is_sampled else ""
+        return f"{self.rule}: holds {found.support:,} of {found.predictions:,} times ({100 * found.confidence:.0f} %){part}"
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         found = self.evidence
@@ -41,7 +48,7 @@ class Reason:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """Why an entity is an answer of a question, or why not.
 
@@ -58,6 +65,34 @@ class Explanation:
     probability: float | None
     reasons: tuple[Reason, ...]
     why_not: str
+
+    @property
+    def title(self) -> str:
+        """What is explained, and whether it is a fact of the graph."""
+        return f"{in_one_line(self.head, self.relation, self.tail)}: {'a known fact' if self.is_known else 'not a known fact'}"
+
+    @property
+    def lines(self) -> list[str]:
+        """What is said of the answer as a whole."""
+        lines = []
+        if self.probability is not None:
+            lines.append(f"The scorer gives it a probability of {100 * self.probability:.1f} %.")
+        if self.rank is not None and self.path_probability is not None:
+            lines.append(f"Number {self.rank} by paths, with a probability of {100 * self.path_probability:.2f} %.")
+        if self.why_not:
+            lines.append(f"Not reached: {self.why_not}.")
+        return lines
+
+    def __repr__(self) -> str:
+        reasons = [line for reason in self.reasons for line in (f"  {reason.path}", f"    {reason.told}")]
+        return "\n".join([self.title, *self.lines, *reasons])
+
+    def to_html(self) -> str:
+        """A piece of HTML: what is said of it, its paths drawn, and their rules."""
+        return explanation_fragment(self.title, self.lines, [(reason.path, reason.told) for reason in self.reasons])
+
+    def _repr_html_(self) -> str:
+        return for_notebook(self.to_html())
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -86,7 +121,7 @@ def explain(trained: TrainedWalker, head: str, relation: str, tail: str, *, num_
         reasons = () if wider is None or place_in_wider is None else _reasons(trained, wider, place_in_wider, ids, num_paths)
     return Explanation(
         head=dataset.entities.name(ids[0]),
-        relation=relation,
+        relation=directed_relation_name(dataset, ids[1]),
         tail=dataset.entities.name(ids[2]),
         is_known=is_known,
         rank=rank,

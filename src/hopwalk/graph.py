@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hopwalk.arrays import ArrayFile, save_arrays
 from hopwalk.config import GraphSettings
 from hopwalk.data.relation_ids import RelationIds
-from hopwalk.data.triples import Ids, TriplePacking, Triples
+from hopwalk.data.triples import Ids, TriplePacking, Triples, sorted_unique
 from hopwalk.pagerank import pagerank
 
 Offsets = NDArray[np.int64]
@@ -166,3 +166,16 @@ def _offsets_of(counts: NDArray[np.integer]) -> Offsets:
     offsets = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=offsets[1:])
     return offsets
+
+
+def with_facts(graph: Graph, facts: Triples) -> Graph:
+    """The graph with edges and inverse edges of more facts. They are all kept: the fan-out limit was for those before."""
+    ids, is_move = graph.relation_ids, graph.relations != graph.relation_ids.stay_id
+    heads = np.repeat(np.arange(graph.num_entities, dtype=np.int32), graph.degrees)
+    packing = TriplePacking(graph.num_entities, ids.num_all)
+    before = packing.pack(heads[is_move], graph.relations[is_move], graph.tails[is_move])
+    forth = packing.pack_all(facts)
+    back = packing.pack(facts.tails, ids.inverse(facts.relations), facts.heads)
+    edges = packing.unpack(sorted_unique(np.concatenate([before, forth, back])))
+    offsets = _offsets_of(np.bincount(edges.heads, minlength=graph.num_entities))
+    return _with_stay_edges(offsets, edges.relations, edges.tails, graph.num_relations)

@@ -2,65 +2,174 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import console, print_json, print_table, print_text, printable
+from hopwalk.cli.console import console, print_finding, print_json, print_json_line, print_table, print_text, printable
 from hopwalk.cli.train import RunFolder
+from hopwalk.errors import DataError, HopwalkError, SettingsError
 
 if TYPE_CHECKING:
-    from hopwalk.answers import Answer
-    from hopwalk.explaining import Explanation
+    from collections.abc import Iterator, Sequence
+
+    from hopwalk.answer_lists import Answers
+    from hopwalk.loaded import LoadedWalker
+
+QUESTIONS_AT_ONCE = 256  # of a file: answers are shown as they come
+
+Facts = Annotated[
+    Path | None,
+    typer.Option(help="More facts to walk, without training: a file of triples about known entities.", show_default=False),
+]
+Html = Annotated[Path | None, typer.Option(help="Write a page with pictures of the paths to this file.", show_default=False)]
 
 
 def ask(
     run: RunFolder,
-    head: Annotated[str, typer.Argument(help="The entity that the question begins with.", show_default=False)],
-    relation: Annotated[str, typer.Argument(help="The relation asked for; with ⁻¹ at its end, its inverse.", show_default=False)],
+    head: Annotated[str | None, typer.Argument(help="The entity that the question begins with.", show_default=False)] = None,
+    relation: Annotated[
+        str | None, typer.Argument(help="The relation asked for; with ⁻¹ at its end, its inverse.", show_default=False)
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many answers.")] = 10,
     paths: Annotated[int, typer.Option(min=1, help="How many paths of each, at most.")] = 1,
     new: Annotated[bool, typer.Option("--new", help="Leave known facts out: predictions only.")] = False,
     inverse: Annotated[bool, typer.Option("--inverse", help="Ask for the inverse of the relation.")] = False,
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="Questions from a file, or - for standard input: head, tab, relation on each line.", show_default=False
+        ),
+    ] = None,
+    facts: Facts = None,
+    html: Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Answer a question (head, relation, ?): ranked answers, each with the paths that lead to it.
 
-    Facts of the graph are marked as known, others as predicted. Names are found but for case, blanks and underscores.
+    Facts of the graph are marked as known, others as predicted. Names are found but for case, blanks and underscores. With
+    --from, many questions are answered together; --json then prints one line for each.
 
     Examples:
 
     - `hopwalk ask runs/umls steroid interacts_with`
 
-    - `hopwalk ask runs/umls steroid interacts_with --new --paths 3`
+    - `hopwalk ask runs/umls steroid interacts_with --new --paths 3 --html answer.html`
 
-    - `hopwalk ask runs/umls "cell function" affects --inverse -k 5 --paths 3`
+    - `hopwalk ask runs/umls "cell function" affects --inverse -k 5`
+
+    - `hopwalk ask runs/umls --from questions.tsv --json > answers.jsonl`
+
+    - `hopwalk ask runs/umls steroid interacts_with --facts new.csv`
     """
-    from hopwalk.api import ask as answer
-    from hopwalk.asking import INVERSE
+    asked = list(_questions(head, relation, from_, inverse))
+    walker = _loaded(run, facts)
+    if from_ is not None:
+        _check_names(walker, asked, from_)
+    if html is not None:
+        _refuse_folder(html)
+    shown: list[Answers] = []
+    for first in range(0, len(asked), QUESTIONS_AT_ONCE):
+        part = [question for _, question in asked[first : first + QUESTIONS_AT_ONCE]]
+        found = walker.ask_many(part, k=k, num_paths=max(paths, 3 if html else 1), only_new=new)
+        shown += found if html else []
+        _print_answers(found, paths, as_json, is_one=from_ is None, is_first=first == 0)
+    if html is not None:
+        _write_page(html, shown[0].question if from_ is None else f"{len(shown):,} questions", shown, walker)
 
-    asked = f"{relation}{INVERSE}" if inverse and not relation.endswith(INVERSE) else relation
-    found = answer(run, head, asked, k=k, num_paths=paths, only_new=new)
-    if as_json:
-        print_json({"head": head, "relation": asked, "answers": [one.to_dict() for one in found]})
-        return
-    _print_answers(head, asked, found)
+
+def _questions(head: str | None, relation: str | None, file: Path | None, inverse: bool) -> Iterator[tuple[int, tuple[str, str]]]:
+    """The questions, each with the line it stands in."""
+    from hopwalk.answers import INVERSE
+
+    if file is not None and head is not None:
+        raise SettingsError("--from takes its questions from a file, and there is one on the command line too")
+    if file is None and (head is None or relation is None):
+        remedy = "Ask `hopwalk ask RUN HEAD RELATION`, or say --from FILE for questions of a file."
+        raise SettingsError("there is no question", remedy=remedy)
+    asked = [(0, (head or "", relation or ""))] if file is None else _questions_of(file)
+    for line, (one, other) in asked:
+        yield line, (one, f"{other}{INVERSE}" if inverse and not other.endswith(INVERSE) else other)
 
 
-def _print_answers(head: str, relation: str, found: list[Answer]) -> None:
-    print_text(printable(f"{head} —{relation}→ ?"))
-    if not any(answer.paths for answer in found):
-        print_text("No path reaches an answer" + (": these are guesses of the scorer." if found else "."))
-    width = max((len(answer.entity) for answer in found), default=0)
-    for answer in found:
-        kind = "known" if answer.is_known else "predicted"
-        chance = "" if answer.probability is None else f"{100 * answer.probability:5.1f} %"
-        lines = [str(path) for path in answer.paths] or ["(no path: the scorer's guess)"]
-        print_text(printable(f"{answer.rank:3}. {answer.entity:<{width}}  {kind:<9} {chance}  {lines[0]}"))
-        for line in lines[1:]:
-            print_text(printable(f"{'':{width + 25}}{line}"))
+def _questions_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
+    is_stdin = str(file) == "-"
+    name = "standard input" if is_stdin else file
+    try:
+        content = sys.stdin.buffer.read() if is_stdin else file.read_bytes()
+    except OSError as error:
+        raise DataError(f"the questions cannot be read: {error.strerror}", path=file) from None
+    number = 0
+    for number, encoded in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
+        try:
+            line = encoded.decode()
+        except UnicodeDecodeError:
+            raise DataError("the line is not UTF-8 text", path=name, line=number) from None
+        columns = line.split("\t")
+        if len(columns) == 2 and all(columns):
+            yield number, (columns[0], columns[1])
+        elif line.strip():
+            told = f"expected a head and a relation with a tab between them, found {len(columns)} column{'s'[: len(columns) - 1]}"
+            raise DataError(told, path=name, line=number, remedy="A question looks so: steroid, a tab, interacts_with.")
+    if not content.strip():
+        raise DataError("there are no questions in it", path=name)
+
+
+def _check_names(walker: LoadedWalker, asked: Sequence[tuple[int, tuple[str, str]]], file: Path) -> None:
+    """Find the names of all questions before any is answered; an error tells the line."""
+    from hopwalk.asking import question_ids
+
+    name = "standard input" if str(file) == "-" else file
+    for line, question in asked:
+        try:
+            question_ids(walker, *question)
+        except HopwalkError as error:
+            raise type(error)(error.problem, path=name, line=line, remedy=error.remedy) from None
+
+
+def _loaded(run: Path, facts: Path | None) -> LoadedWalker:
+    from hopwalk.api import load
+
+    if facts is None:
+        return load(run)
+    from hopwalk.extending import extended, read_facts
+
+    rows, findings = read_facts(facts)
+    walker = extended(load(run), rows, source=facts)
+    for finding in findings:
+        print_finding(finding)
+    return walker
+
+
+def _print_answers(found: Sequence[Answers], paths: int, as_json: bool, *, is_one: bool, is_first: bool) -> None:
+    for number, answers in enumerate(found):
+        shown = answers.with_paths(paths)
+        if as_json:
+            print_json(shown.to_dict()) if is_one else print_json_line(shown.to_dict())
+            continue
+        if number or not is_first:
+            print_text("")
+        print_text(printable(str(shown)))
+
+
+def _refuse_folder(path: Path) -> None:
+    """Tell it before the work is done."""
+    if path.is_dir():
+        raise SettingsError(f"{path} is a folder", remedy="Name the file to write, such as answer.html.")
+
+
+def _write_page(path: Path, title: str, shown: Sequence[Answers], walker: LoadedWalker) -> None:
+    from hopwalk import __version__
+    from hopwalk.pages import whole_page
+    from hopwalk.run import write_text
+
+    footer = f"Answered by hopwalk {__version__} from {walker!r}. Known: a fact of the graph. Predicted: not one. "
+    footer += "The bar is the scorer's probability." if walker.opinions else "The bar is the probability of the walks."
+    write_text(path, whole_page(title, [answers.to_html() for answers in shown], footer))
+    print_text(f"page: {path}", to_stderr=True)
 
 
 def explain(
@@ -69,6 +178,8 @@ def explain(
     relation: Annotated[str, typer.Argument(help="The relation asked for; with ⁻¹ at its end, its inverse.", show_default=False)],
     tail: Annotated[str, typer.Argument(help="The answer to explain.", show_default=False)],
     paths: Annotated[int, typer.Option(min=1, help="How many paths, at most.")] = 5,
+    inverse: Annotated[bool, typer.Option("--inverse", help="Ask for the inverse of the relation.")] = False,
+    facts: Facts = None,
     as_json: options.Json = False,
 ) -> None:
     """Say why an entity is an answer, or why not: rank, paths, the rules they stand for, and where the walk loses it.
@@ -78,30 +189,12 @@ def explain(
     Examples:
 
     - `hopwalk explain runs/umls steroid interacts_with eicosanoid`
+
+    - `hopwalk explain runs/umls steroid interacts_with eicosanoid --facts new.csv`
     """
-    from hopwalk.api import explain as explain_answer
-
-    found = explain_answer(run, head, relation, tail, num_paths=paths)
-    print_json(found.to_dict()) if as_json else _print_explanation(found)
-
-
-def _print_explanation(found: Explanation) -> None:
-    kind = "a known fact" if found.is_known else "not a known fact"
-    print_text(printable(f"{found.head} —{found.relation}→ {found.tail}: {kind}"))
-    if found.probability is not None:
-        print_text(f"The scorer gives it a probability of {100 * found.probability:.1f} %.")
-    if found.rank is not None and found.path_probability is not None:
-        print_text(f"Number {found.rank} by paths, with a probability of {100 * found.path_probability:.2f} %.")
-    if found.why_not:
-        print_text(f"Not reached: {found.why_not}.")
-    for reason in found.reasons:
-        evidence = reason.evidence
-        part = " in a random part of the graph" if evidence.is_sampled else ""
-        print_text(printable(f"  {reason.path}"))
-        print_text(
-            printable(f"    {reason.rule}: holds {evidence.support:,} of {evidence.predictions:,} times")
-            + f" ({100 * evidence.confidence:.0f} %){part}"
-        )
+    ((_, (_, asked)),) = _questions(head, relation, None, inverse)
+    found = _loaded(run, facts).explain(head, asked, tail, num_paths=paths)
+    print_json(found.to_dict()) if as_json else print_text(printable(str(found)))
 
 
 def rules(
@@ -122,14 +215,13 @@ def rules(
 
     - `hopwalk rules runs/umls affects --split train -k 50 --anyburl rules.txt`
     """
-    from hopwalk.api import rules as mine
-    from hopwalk.errors import SettingsError
+    from hopwalk.api import load
     from hopwalk.rules import anyburl_line
     from hopwalk.run import write_text
 
     if split not in (None, "valid", "train"):
         raise SettingsError(f"there is no split {split!r} to look at", remedy="Splits are valid and train.")
-    found = mine(run, relation, split=split or "", k=k)
+    found = load(run).rules(relation, split=split or "", k=k)
     if anyburl is not None:
         write_text(anyburl, "".join(anyburl_line(used.rule, used.evidence) + "\n" for used in found))
     if as_json:
@@ -170,7 +262,7 @@ def complete(
     """
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from hopwalk.api import complete as propose
+    from hopwalk.api import load
 
     columns = BarColumn(bar_width=20), TextColumn("{task.description}"), TimeRemainingColumn(compact=True), TextColumn("left")
     bar = Progress(*columns, console=console(to_stderr=True))
@@ -181,7 +273,7 @@ def complete(
         bar.update(task, completed=done, total=total, description=f"{done:,} of {total:,} questions, {facts:,} facts")
 
     try:
-        found = propose(run, out, relations=relation or (), above=above, resume=resume, on_progress=show)
+        found = load(run).complete(out, relations=relation or (), above=above, resume=resume, on_progress=show)
     finally:
         if bar.live.is_started:
             bar.stop()

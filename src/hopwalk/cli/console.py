@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from hopwalk.data.download import ProgressBar
+    from hopwalk.data.findings import Finding
 
 
 @cache
@@ -33,6 +34,16 @@ def print_text(text: str, *, to_stderr: bool = False) -> None:
 def print_json(value: Any) -> None:
     """JSON for machines."""
     print_text(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_json_line(value: Any) -> None:
+    """JSON on one line, for streams of it."""
+    print_text(json.dumps(value, ensure_ascii=False))
+
+
+def print_finding(finding: Finding) -> None:
+    """What is worth knowing about a file, in one line beside the output."""
+    print_text(printable(f"{finding.level}: {finding.message}"), to_stderr=True)
 
 
 def print_error(error: HopwalkError) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import download_bar, print_json, print_table, print_text, printable
+from hopwalk.cli.console import download_bar, print_finding, print_json, print_table, print_text
 from hopwalk.config import Settings
 from hopwalk.errors import HopwalkError
 
@@ -251,6 +251,6 @@ def _finding_row(finding: Finding) -> tuple[str, str, str]:
 def _print_findings(dataset: Dataset, data: str) -> None:
     """What the reader changed, left out or guessed: nothing is lost in silence."""
     for finding in dataset.findings:
-        print_text(printable(f"{finding.level}: {finding.message}"), to_stderr=True)
+        print_finding(finding)
     if dataset.findings:
         print_text(f"`hopwalk data check {shlex.quote(data)}` tells more.", to_stderr=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hopwalk.data.relation_ids import RelationIds
-from hopwalk.data.triples import Ids, KeySet, TriplePacking, Triples, sorted_unique
+from hopwalk.data.triples import Ids, Keys, KeySet, TriplePacking, Triples, sorted_unique
 
 
 class KnownAnswers:
@@ -20,11 +20,19 @@ class KnownAnswers:
     """
 
     def __init__(self, parts: Sequence[Triples], num_entities: int, num_relations: int) -> None:
-        relation_ids = RelationIds(num_relations)
-        self._packing = TriplePacking(num_entities, relation_ids.num_all)
-        forward = [self._packing.pack_all(part) for part in parts]
-        backward = [self._packing.pack(part.tails, relation_ids.inverse(part.relations), part.heads) for part in parts]
-        self._keys = sorted_unique(np.concatenate([*forward, *backward]))
+        self._relation_ids = RelationIds(num_relations)
+        self._packing = TriplePacking(num_entities, self._relation_ids.num_all)
+        self._keys = sorted_unique(np.concatenate([keys for part in parts for keys in self._both_ways(part)]))
+
+    def _both_ways(self, facts: Triples) -> tuple[Keys, Keys]:
+        turned = self._relation_ids.inverse(facts.relations)
+        return self._packing.pack_all(facts), self._packing.pack(facts.tails, turned, facts.heads)
+
+    def with_facts(self, facts: Triples) -> KnownAnswers:
+        """These and those of more facts."""
+        more = KnownAnswers([facts], self._packing.num_entities, self._relation_ids.num_relations)
+        more._keys = sorted_unique(np.concatenate([self._keys, more._keys]))
+        return more
 
     def __len__(self) -> int:
         """How many (question, answer) pairs are known."""
