@@ -6,7 +6,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --qui
 MIRROR := $(wildcard ../shared/datasets)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs format benchmark clean
+.PHONY: help demo test browser check docs format benchmark clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,8 +17,14 @@ demo: $(VENV)/.installed  ## Look at the bundled UMLS graph, train scorer and wa
 	$(BIN)/hopwalk evaluate runs/umls
 	$(BIN)/hopwalk ask runs/umls steroid interacts_with --new -k 5
 
-test: $(VENV)/.installed-dev  ## Run the tests
+test: $(VENV)/.installed-dev browser  ## Run the tests
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m pytest
+
+browser:  ## Install Debian's chromium for the tests of the page, if it is missing and can be installed
+	@if [ -x /usr/bin/chromium ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } > /dev/null; \
+	fi; [ -x /usr/bin/chromium ] || echo "no chromium: the tests of the page are skipped"
 
 check: $(VENV)/.installed-dev  ## Formatting, lint, types, import contract, docs
 	$(BIN)/ruff format --check .
