@@ -16,6 +16,7 @@ demo: $(VENV)/.installed  ## Look at the bundled UMLS graph, train scorer and wa
 	$(BIN)/hopwalk train umls --resume
 	$(BIN)/hopwalk evaluate runs/umls
 	$(BIN)/hopwalk ask runs/umls steroid interacts_with --new -k 5
+	@echo "The same on a page: $(BIN)/hopwalk serve runs/umls"
 
 test: $(VENV)/.installed-dev browser  ## Run the tests
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m pytest
@@ -55,7 +56,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/.created
-	$(PIP_INSTALL) -e .
+	$(PIP_INSTALL) -e '.[serve]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
