@@ -1,6 +1,5 @@
 """Runs to serve, a server in a thread of this process, and short ways to ask it."""
 
-import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from hopwalk import api
 from hopwalk.web.app import create_app
 from hopwalk.web.limits import Limits
 from hopwalk.web.served import ServedRun, load_runs
-from hopwalk.web.server import server_of
+from hopwalk.web.server import bound_socket, server_of
 from tests.helpers import Fact, dataset_of
 from tests.villages import settings_of, village_of
 
@@ -65,7 +64,7 @@ class Client:
 @contextmanager
 def serving(runs: Mapping[str, ServedRun], **options: Any) -> Iterator[Client]:
     """A server with these runs; the options are those of `create_app`."""
-    listening = socket.create_server(("127.0.0.1", 0), backlog=256)
+    listening = bound_socket("127.0.0.1", 0)
     server = server_of(create_app(runs, **options), options.get("limits") or Limits())
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

@@ -121,10 +121,7 @@ class Desk:
 
     async def entity(self, run: ServedRun, text: str, field: str) -> int:
         """The entity that a field of the request names."""
-        vocabulary = run.dataset.entities
-        if text in vocabulary:  # as the page asks: nothing to look for
-            return vocabulary.id(text)
-        return await self._found(entity_id, run, text, field, run.entities, vocabulary)
+        return await self._found(entity_id, run, text, field, run.entities, run.dataset.entities)
 
     async def relation(self, run: ServedRun, text: str) -> str:
         """The relation that the request names, with ⁻¹ for its inverse."""
@@ -140,10 +137,10 @@ class Desk:
         index: NameIndex,
         vocabulary: Vocabulary,
     ) -> int:
-        try:  # near misses are looked for among all names: others need not wait for that
-            return await asyncio.to_thread(find, run.trained, text)
+        try:
+            return await run.look_up(find, run.trained, text)
         except UnknownNameError as error:
-            near = [vocabulary[id_] for id_ in await asyncio.to_thread(index.near, text)]
+            near = [vocabulary[id_] for id_ in await run.look_up(index.near, text)]
             told = f"{error.problem}."
             raise RequestError(404, "unknown_name", told, remedy=error.remedy, field=field, suggestions=near) from None
 
@@ -203,7 +200,7 @@ def _add_searches(router: APIRouter, desk: Desk) -> None:
         """Entities whose names begin with what was typed, then those with a word that does, then those that hold it."""
         served = desk.run(run)
         names = served.dataset.entities
-        found = await asyncio.to_thread(served.entities.search, q, limit)
+        found = await served.look_up(served.entities.search, q, limit)
         return JSONResponse({"entities": [{"entity": names[id_], "name": names.name(id_)} for id_ in found]})
 
     @router.get("/relations", response_model=schemas.RelationsBody, responses=responses_of(404))
@@ -218,4 +215,4 @@ def _add_searches(router: APIRouter, desk: Desk) -> None:
         """Relations and their inverses: first those that the entity has in the graph, by how often, then the rest."""
         served = desk.run(run)
         own = await desk.entity(served, entity, "entity") if entity else None
-        return JSONResponse({"relations": await asyncio.to_thread(served.relations_by_use, q, own, limit)})
+        return JSONResponse({"relations": await served.look_up(served.relations_by_use, q, own, limit)})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from hopwalk.names import NameIndex
 from hopwalk.walker.runs import TrainedWalker, load_walker
 
 NUM_EXAMPLES = 4
+LARGE = 200_000  # entities
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,11 @@ class ServedRun:
         self.relations.search(" ")
         self.entities.near("a")
         _ = self.about
+
+    async def look_up(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """What a function finds among names and facts, in a few milliseconds; in a large graph it is more, so in a thread."""
+        is_large = len(self.dataset.entities) > LARGE or len(self.dataset.facts) > 10 * LARGE
+        return await asyncio.to_thread(function, *arguments, **options) if is_large else function(*arguments, **options)
 
     def relation_key(self, directed_id: int) -> str:
         """The relation as it is asked for."""

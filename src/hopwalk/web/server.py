@@ -6,6 +6,7 @@ import ipaddress
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -38,8 +39,9 @@ def serve(
     runs = load_runs(folders)
     for run in runs.values():
         run.warm_up()
-    listening = _bound(host, port)
+    listening = bound_socket(host, port)
     _set_threads(threads)
+    sys.setswitchinterval(0.001)  # the engine's thread lets others in more often: a click need not wait for a batch
     app = create_app(runs, limits=limits, token=token, hosts=[host, *hosts])
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, lambda *_: None)  # uvicorn stops by its own handlers, then raises the signal again for these
@@ -82,10 +84,16 @@ def address_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens. It is said to speak TCP, or asyncio would not send what is ready at once (TCP_NODELAY)."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return socket.create_server(address[:2], family=family, backlog=2048)
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(family, kind, protocol)
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server can start again at once
+        listening.bind(address)
+        listening.listen(2048)
+        return listening
     except (OSError, UnicodeError) as error:
         told = getattr(error, "strerror", None) or str(error)
         remedy = "Choose another one with --host and --port; --port 0 takes any free port."

@@ -1,0 +1,260 @@
+"""How `hopwalk serve` bears many clients: latencies, requests a second, errors and memory, on one machine.
+
+    python -m benchmarks.serving runs/umls runs/fb15k-237              # 1, 8 and 64 clients, 60 seconds each
+    python -m benchmarks.serving runs/umls --seconds 5 --clients 8 --out /tmp/serving.json
+
+The server is a process of its own, as `hopwalk serve` starts it. The clients are coroutines of this process, each with a
+connection that it keeps: it asks the next question of the run's held-out ones once it has the answer of the last, and checks that
+the answer is that of its own question. Both share the machine, so what clients cost is part of what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from urllib.parse import quote
+
+import requests
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.machine import PROJECT, describe_machine
+from hopwalk.run import Run
+
+RESULTS = PROJECT / "results" / "serving.json"
+WARM_UP = 2.0  # seconds that are not counted
+K, PATHS = 10, 3
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as bytes, and how its answer must begin."""
+
+    request: bytes
+    answer: bytes
+
+
+@dataclass(frozen=True)
+class Load:
+    """What some clients met."""
+
+    operation: str
+    clients: int
+    seconds: float
+    requests: int
+    requests_per_second: float
+    p50_ms: float
+    p99_ms: float
+    slowest_ms: float
+    errors: int
+    mixed_up: int
+    questions_per_batch: float | None
+    memory_before_mb: float
+    memory_after_mb: float
+
+
+@contextmanager
+def served(folder: Path, threads: int | None) -> Iterator[str]:
+    """The address of a server with this run."""
+    command = [sys.executable, "-m", "hopwalk", "serve", str(folder), "--port", "0"]
+    command += ["--threads", str(threads)] if threads else []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.search(r"http://\S+/", line)
+            if not found:
+                raise SystemExit(f"the server did not start: {line}")
+            yield found[0]
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def questions_of(run: Run) -> list[tuple[str, str, str]]:
+    """Held-out facts of the run in a random order, each question once; training facts where none are held out."""
+    dataset = run.dataset
+    facts = dataset.labels_of(dataset.test) + dataset.labels_of(dataset.valid) or dataset.labels_of(dataset.train)
+    distinct = list({(head, relation): (head, relation, tail) for head, relation, tail in facts}.values())
+    random.Random(0).shuffle(distinct)
+    return distinct
+
+
+def asking(address: str, run: str, questions: Sequence[tuple[str, str, str]]) -> list[Asked]:
+    """Requests for answers."""
+    found = []
+    for head, relation, _ in questions:
+        body = {"head": head, "relation": relation, "k": K, "paths": PATHS}
+        begins = {"run": run, "head": head, "name": head, "relation": relation}
+        found.append(Asked(_post(address, "ask", body), _text(begins)[:-1]))
+    return found
+
+
+def explaining(address: str, run: str, questions: Sequence[tuple[str, str, str]]) -> list[Asked]:
+    """Requests for explanations of held-out answers."""
+    bodies = [{"head": head, "relation": relation, "tail": tail} for head, relation, tail in questions]
+    return [Asked(_post(address, "explain", body), _text({"run": run} | body)[:-1]) for body in bodies]
+
+
+def searching(address: str, questions: Sequence[tuple[str, str, str]]) -> list[Asked]:
+    """Requests for names that begin as the names of heads do, as they are sent while somebody types."""
+    begun = [head[:length] for head, _, _ in questions for length in range(1, min(len(head), 8) + 1)]
+    return [Asked(_request(address, "GET", f"entities?q={quote(text, safe='')}"), b'{"entities":[') for text in begun]
+
+
+def _text(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _post(address: str, operation: str, body: Any) -> bytes:
+    return _request(address, "POST", operation, _text(body))
+
+
+def _request(address: str, method: str, path: str, body: bytes = b"") -> bytes:
+    host = address.removeprefix("http://").rstrip("/")
+    lines = [
+        f"{method} /api/v1/{path} HTTP/1.1",
+        f"Host: {host}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def client(address: str, asked: Iterator[Asked], until: float, met: list[tuple[float, float, str]]) -> None:
+    """Ask one question after the other; for each, when it was answered, after how many seconds, and what was wrong with it."""
+    host, port = address.removeprefix("http://").rstrip("/").rsplit(":", 1)
+    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    while (started := perf_counter()) < until:
+        one = next(asked)
+        writer.write(one.request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+        body = await reader.readexactly(int(length[1]) if length else 0)
+        is_ok = head.startswith(b"HTTP/1.1 200 ")
+        wrong = "" if is_ok and body.startswith(one.answer) else "mixed up" if is_ok else head[:12].decode()
+        ended = perf_counter()
+        met.append((ended, ended - started, wrong))
+    writer.close()
+    await writer.wait_closed()
+
+
+async def _all_clients(address: str, asked: Sequence[Asked], clients: int, seconds: float) -> tuple[float, list[Any]]:
+    met: list[tuple[float, float, str]] = []
+    begin = perf_counter() + WARM_UP
+    shared = itertools.cycle(asked)  # every client takes the next question
+    await asyncio.gather(*(client(address, shared, begin + seconds, met) for _ in range(clients)))
+    return begin, met
+
+
+def measure(address: str, operation: str, asked: Sequence[Asked], clients: int, seconds: float) -> Load:
+    """What so many clients meet in so many seconds."""
+    before = metrics_of(address)
+    begin, met = asyncio.run(_all_clients(address, asked, clients, seconds))
+    after = metrics_of(address)
+    counted = [(took, wrong) for ended, took, wrong in met if ended >= begin]
+    took = sorted(1000 * one for one, _ in counted)
+    wrong = [told for _, told in counted if told]
+    batches, batched = (after[name] - before[name] for name in ("hopwalk_batch_size_count", "hopwalk_batch_size_sum"))
+    return Load(
+        operation=operation,
+        clients=clients,
+        seconds=seconds,
+        requests=len(took),
+        requests_per_second=round(len(took) / seconds, 1),
+        p50_ms=round(_quantile(took, 0.5), 2),
+        p99_ms=round(_quantile(took, 0.99), 2),
+        slowest_ms=round(took[-1], 2) if took else float("nan"),
+        errors=sum(told != "mixed up" for told in wrong),
+        mixed_up=sum(told == "mixed up" for told in wrong),
+        questions_per_batch=round(batched / batches, 2) if batches else None,
+        memory_before_mb=round(before["process_resident_memory_bytes"] / 1e6, 1),
+        memory_after_mb=round(after["process_resident_memory_bytes"] / 1e6, 1),
+    )
+
+
+def _quantile(ascending: Sequence[float], share: float) -> float:
+    return ascending[min(int(share * len(ascending)), len(ascending) - 1)] if ascending else float("nan")
+
+
+def metrics_of(address: str) -> dict[str, float]:
+    """The numbers without labels that the server tells about itself."""
+    text = requests.get(f"{address}metrics", timeout=60).text
+    return {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", text, re.MULTILINE)}
+
+
+def measure_run(folder: Path, clients: Sequence[int], seconds: float, threads: int | None, console: Console) -> list[Load]:
+    """All measurements of one run, with one server."""
+    questions, loads = questions_of(Run.open(folder)), []
+    with served(folder, threads) as address:
+        name = folder.resolve().name
+        plans = [("ask", asking(address, name, questions), count, seconds) for count in clients]
+        plans += [("explain", explaining(address, name, questions), 1, seconds / 4)]
+        plans += [("suggest names", searching(address, questions), 1, seconds / 4)]
+        for plan in plans:
+            loads.append(measure(address, *plan))
+            console.print(_table(folder.name, loads[-1:]))
+    return loads
+
+
+def _table(title: str, loads: Sequence[Load]) -> Table:
+    columns = (
+        "operation",
+        "clients",
+        "requests/s",
+        "p50 ms",
+        "p99 ms",
+        "slowest ms",
+        "errors",
+        "mixed up",
+        "a batch",
+        "MB before",
+        "after",
+    )
+    table = Table(*columns, title=title)
+    for load in loads:
+        own = asdict(load)
+        names = [name for name in own if name not in ("seconds", "requests")]
+        table.add_row(*(str(own[name]) for name in names))
+    return table
+
+
+def main() -> None:
+    """Measure, print tables, and write `results/serving.json`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of trained walkers")
+    parser.add_argument("--clients", nargs="+", type=int, default=[1, 8, 64])
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each number of clients")
+    parser.add_argument("--threads", type=int, help="of the server's matrix products")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    console = Console()
+    found = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
+    for folder in given.runs:
+        loads = measure_run(folder, given.clients, given.seconds, given.threads, console)
+        found[Run.open(folder).dataset.name] = {
+            "command": f"python -m benchmarks.serving {folder} --seconds {given.seconds:g}",
+            "machine": asdict(describe_machine()),
+            "k": K,
+            "paths": PATHS,
+            "threads": given.threads,
+            "loads": [asdict(load) for load in loads],
+        }
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
