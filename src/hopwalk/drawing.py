@@ -80,8 +80,8 @@ def draw_paths(paths: Sequence[Path], *, most: int = 12) -> str:
     Arrows point as the facts do: an edge that is walked against its arrow has its head on the left. Likely paths are thick.
 
     >>> from hopwalk.answers import Edge
-    >>> draw_paths([Path("steroid", (Edge("affects", "cell"),), -0.5)])[:24]
-    '<svg xmlns="http://www.w3'
+    >>> draw_paths([Path("steroid", (Edge("affects", "cell"),), -0.5)])[:4]
+    '<svg'
     """
     shown = sorted(paths, key=lambda path: -path.log_prob)[: max(most, 0)]
     if not shown:

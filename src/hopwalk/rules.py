@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
@@ -21,7 +20,7 @@ VARIABLES = "ABCDEFGH"  # between X and Y; a walk has at most 8 hops
 MOST_HEADS = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rule:
     """`head(X,Y) ⇐ body`: relations by name, and whether each is walked against its arrow."""
 
@@ -31,6 +30,9 @@ class Rule:
 
     def __str__(self) -> str:
         return f"{self._atom(self.head, self.is_head_inverse, 'X', 'Y')} ⇐ {self._body_text()}"
+
+    def __repr__(self) -> str:
+        return f"Rule({self})"
 
     def _body_text(self) -> str:
         places = ["X", *VARIABLES[: len(self.body) - 1], "Y"] if self.body else []
@@ -80,6 +82,8 @@ class RuleCounter:
 
     def _matrix(self, relation: int) -> Any:
         """Which entity is connected with which by the relation, sparse [E, E]."""
+        from scipy import sparse
+
         if relation not in self._matrices:
             sorted_relations = self._facts.relations[self._order]
             rows = self._order[slice(*np.searchsorted(sorted_relations, [relation, relation + 1]))]

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-import pooch
-import requests
-
 from hopwalk.errors import DownloadError
+
+if TYPE_CHECKING:  # pooch and requests are imported when something is fetched: a question to a walker needs neither
+    import requests
 
 TIMEOUT_SECONDS = 30
 
@@ -55,7 +55,11 @@ class RemoteFile:
 
 def cache_folder() -> Path:
     """Where downloads are kept: `HOPWALK_CACHE`, or the usual place of the system."""
-    return Path(os.environ.get("HOPWALK_CACHE") or pooch.os_cache("hopwalk"))
+    if os.environ.get("HOPWALK_CACHE"):
+        return Path(os.environ["HOPWALK_CACHE"])
+    import pooch
+
+    return Path(pooch.os_cache("hopwalk"))
 
 
 def cached_path(file: RemoteFile) -> Path:
@@ -69,6 +73,9 @@ def fetch(file: RemoteFile, *, mirror: Path | None = None, make_progress_bar: Ma
     The file takes its place in the cache only when it is complete and its sum is right, so an interrupted download leaves
     nothing behind, and two processes that fetch at once end with the same good file.
     """
+    import pooch
+    import requests
+
     target = cached_path(file)
     mirror = mirror or (Path(os.environ["HOPWALK_MIRROR"]) if os.environ.get("HOPWALK_MIRROR") else None)
     bar = None if mirror or not make_progress_bar else make_progress_bar(target.name)
@@ -121,6 +128,8 @@ def _copy_from(mirror: Path) -> Callable[[str, str, Any], None]:
 
 
 def _reason(error: requests.RequestException) -> str:
+    import requests
+
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"the server answered {error.response.status_code}"
     if isinstance(error, requests.Timeout):

@@ -183,7 +183,8 @@ def load_walker(path: str | Path) -> TrainedWalker:
     opinions, weight = None, None
     if needs_scorer(settings):
         Run.open(run.path / SCORER_FOLDER).require_same_data(dataset)
-        opinions = Opinions(scorer_runs.load_scorer(run.path / SCORER_FOLDER))
+        # Whoever asks a question does not wait until those of all questions are computed.
+        opinions = Opinions(scorer_runs.load_scorer(run.path / SCORER_FOLDER), most_kept_bytes=0)
         said = run.about.get("blend_weight", 1.0)
         if not isinstance(said, int | float):
             raise RunError("run.json is damaged: the weight of the blend cannot be read", path=run.path, remedy="Train it again.")
