@@ -57,6 +57,7 @@ _PUBLIC = {
     "settings_for": "api",
     "split_dataset": "api",
     "train_scorer": "api",
+    "tune": "api",
     "Settings": "config",
     "load_settings": "config",
     "Dataset": "data.dataset",
@@ -93,6 +94,7 @@ __all__ = [
     "to_pykeen",
     "train",
     "train_scorer",
+    "tune",
     "write_folder",
 ]
 

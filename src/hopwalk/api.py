@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hopwalk.ranking import Directions
     from hopwalk.scorers.base import Scorer
     from hopwalk.training import Watcher
+    from hopwalk.tuning import OnTrial, Pruner, Tuned
     from hopwalk.walker.forecast import Forecast
     from hopwalk.walker.runs import MakeWatchers
 
@@ -46,6 +47,7 @@ __all__ = [
     "split_dataset",
     "train",
     "train_scorer",
+    "tune",
 ]
 
 PREPARED_DATASET = "dataset.safetensors"
@@ -266,6 +268,43 @@ def compare(
     from hopwalk.comparing import compare as compare_runs
 
     return compare_runs(first, second, split, by=by, num_examples=num_examples)
+
+
+def tune(
+    dataset: Dataset,
+    settings: Settings | None = None,
+    *,
+    study: str | Path,
+    what: str = "walker",
+    space: str | Path = "modern",
+    trials: int = 20,
+    scorer: str | Path | None = None,
+    pruner: Pruner = "median",
+    fixed: Sequence[str] = (),
+    on_trial: OnTrial | None = None,
+    make_watchers: MakeWatchers | None = None,
+) -> Tuned:
+    """Search for better settings of a walker, or of the scorer whose model is `what`, by dev MRR, until there are so many trials.
+
+    `study` is the SQLite file that keeps them; the same call goes on with it. `space` is "paper", "modern" or a TOML file;
+    settings of it that are `fixed` stay. A walker's `scorer`, the folder of a run, is trained first if none is given. The best
+    settings are written as a preset.
+    """
+    from hopwalk.tuning import tune_into
+
+    return tune_into(
+        Path(study),
+        dataset,
+        settings or Settings(),
+        what=what,
+        space=space,
+        trials=trials,
+        scorer_run=Path(scorer) if scorer else None,
+        pruner=pruner,
+        fixed=fixed,
+        on_trial=on_trial or (lambda *_: None),
+        make_watchers=make_watchers or (lambda *_: ()),
+    )
 
 
 def _evaluation_file(split: str, complete_filter: bool) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hopwalk.cli import answers, compare, data, paper, serve, train
+from hopwalk.cli import answers, compare, data, paper, serve, train, tune
 from hopwalk.cli.console import print_error, print_text
 from hopwalk.cli.options import Overrides
 from hopwalk.errors import HopwalkError
@@ -27,6 +27,7 @@ app.command()(train.evaluate)
 app.command()(train.ensemble)
 app.command()(compare.compare)
 app.command()(paper.reproduce)
+app.command()(tune.tune)
 app.command()(answers.ask)
 app.command()(answers.explain)
 app.command()(answers.rules)

@@ -140,6 +140,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
 def takes_training_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command on `data` the options of `takes_settings` and those of training.
 
+    A command that has a parameter `said` is told the names of the settings that were given.
     Its `settings` is a function: of nothing, for reading the data; of the data set, for what suits it.
     """
     return _with_options(command, _TRAINING, depends_on_data=True)
@@ -148,7 +149,7 @@ def takes_training_settings(command: Callable[..., None]) -> Callable[..., None]
 def _with_options(command: Callable[..., None], more: dict[str, Any], *, depends_on_data: bool = False) -> Callable[..., None]:
     own = list(inspect.signature(command, eval_str=True).parameters.values())
     added = {**more, "preset": Preset, "overrides": Overrides, **_READING}
-    parameters = [parameter for parameter in own if parameter.name not in ("settings", *more)]
+    parameters = [parameter for parameter in own if parameter.name not in ("settings", "said", *more)]
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
         for name, annotation in added.items()
@@ -169,7 +170,9 @@ def _with_options(command: Callable[..., None], more: dict[str, Any], *, depends
             made = settings_for(given["data"], preset=preset, overrides=overrides, dataset=dataset)
             return changed(made, _said(reading))
 
-        kept = {"scorer": said.get("scorer"), "reward": said.get("reward")} if more else {}
+        kept: dict[str, Any] = {"scorer": said.get("scorer"), "reward": said.get("reward")} if more else {}
+        if any(parameter.name == "said" for parameter in own):
+            kept["said"] = [override.partition("=")[0].strip() for override in overrides]
         command(**given, **kept, settings=settings if depends_on_data else settings())
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__

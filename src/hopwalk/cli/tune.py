@@ -1,0 +1,109 @@
+"""`hopwalk tune`: a search for better settings on dev."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hopwalk.cli import options
+from hopwalk.cli.console import download_bar, print_json, print_table, print_text, printable
+from hopwalk.cli.train import TrainingBars
+from hopwalk.config import Settings
+
+if TYPE_CHECKING:
+    from hopwalk.tuning import Tuned
+
+MOST_SHOWN = 10
+
+
+@options.takes_training_settings
+def tune(
+    data: options.Data,
+    settings: Callable[..., Settings],
+    scorer: str | None,
+    reward: str | None,
+    said: list[str],
+    trials: Annotated[int, typer.Option(min=1, help="How many settings to try in all; those in the study count.")] = 20,
+    space: Annotated[
+        str, typer.Option(help="What can be changed: paper (the grids of §4.3), modern, or a TOML file.")
+    ] = "modern",
+    study: Annotated[
+        Path | None, typer.Option(help="The SQLite file of the study; tuning/DATA-WHAT.db if not said.", show_default=False)
+    ] = None,
+    pruner: Annotated[str, typer.Option(help="What gives bad trials up early: median, hyperband or none.")] = "median",
+    as_json: options.Json = False,
+    mirror: options.Mirror = None,
+) -> None:
+    """Search for better settings with Optuna, by dev MRR: of a walker, or with --scorer of a scorer. Test is never looked at.
+
+    Settings that are said (--set, --epochs, …) stay as they are. Ctrl-C ends it; the same command goes on. The best settings
+    become a preset, beside the study's file.
+
+    Examples:
+
+    - `hopwalk tune umls --scorer complex --trials 30`
+
+    - `hopwalk tune kinship --walker paper --space paper --epochs 50 --pruner hyperband`
+
+    - `hopwalk train umls --scorer complex --preset tuning/umls-complex/best.toml`
+    """
+    from hopwalk import api
+    from hopwalk.config import fold_name
+
+    dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
+    chosen = settings(dataset)
+    what = "walker" if scorer is None else chosen.scorer.model
+    path = study or Path("tuning") / f"{dataset.name}-{fold_name(what).replace(':', '-')}.db"
+    scorer_run = reward if reward is not None and options.is_run_folder(reward) else None
+    given: Any = pruner
+    with TrainingBars() as bars:
+
+        def on_trial(number: int, total: int, values: Mapping[str, Any]) -> None:
+            bars.clear()
+            print_text(f"trial {number} of {total}: {_told(values)}", to_stderr=True)
+
+        found = api.tune(
+            dataset,
+            chosen,
+            study=path,
+            what=what,
+            space=space,
+            trials=trials,
+            scorer=scorer_run,
+            pruner=given,
+            fixed=said,
+            on_trial=on_trial,
+            make_watchers=bars.begin,
+        )
+    print_json(found.to_dict()) if as_json else _print(found)
+
+
+def _print(found: Tuned) -> None:
+    if found.trials:
+        rows = [
+            (
+                trial.number,
+                float("nan") if trial.mrr is None else 100 * trial.mrr,
+                f"{trial.epochs}{', given up' * trial.was_pruned}",
+                _told(trial.values),
+            )
+            for trial in found.trials[:MOST_SHOWN]
+        ]
+        print_table(["trial", "dev MRR", "epochs", "settings"], rows)
+    if found.importance:
+        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in found.importance.items())
+        print_text(f"What moves dev MRR: {told}")
+    pruned = sum(trial.was_pruned for trial in found.trials)
+    print_text(printable(f"{found.study}: {len(found.trials)} trials, {pruned} of them given up early"))
+    if found.preset is not None:
+        print_text(printable(f"{found.preset}: the best settings, for `hopwalk train … --preset`"))
+    if found.was_interrupted:
+        print_text("Interrupted. Go on with the same command.")
+
+
+def _told(values: Mapping[str, Any]) -> str:
+    shown = {name.partition(".")[2]: f"{value:.3g}" if isinstance(value, float) else value for name, value in values.items()}
+    return ", ".join(f"{name} {value}" for name, value in shown.items())
