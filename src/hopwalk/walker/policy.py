@@ -115,7 +115,8 @@ class Policy(nn.Module):
 
         `paths` says which of the paths in memory each walk has gone; None: each its own.
         """
-        of_history = functional.linear(memory.top, self.hidden.weight[:, -self.settings.history_dimension :])  # by W1's last columns
+        by_history = self.hidden.weight[:, -self.settings.history_dimension :]  # the last columns of W1
+        of_history = functional.linear(memory.top, by_history)
         of_history = of_history if paths is None else look_up(of_history, paths)
         state = self._read(self.hidden, asked, entities, generator).add_(of_history)
         hidden = dropout(functional.relu(state), self.settings.hidden_dropout, generator)
