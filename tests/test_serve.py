@@ -47,6 +47,13 @@ def problem_of(response: requests.Response, status: int) -> dict[str, Any]:
     return body["error"]
 
 
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.01)
+
+
 # Answers
 
 
@@ -106,18 +113,17 @@ def test_many_clients_each_get_their_own_answers(village: ServedRun, monkeypatch
     ]
     with serving({"village": village}) as client, ThreadPoolExecutor(len(asked)) as pool:
         futures = [pool.submit(client.post, "ask", question) for question in asked]
-        while "hopwalk_waiting 47" not in client.get("metrics").text:
-            time.sleep(0.01)
+        wait_until(lambda: f"hopwalk_waiting {len(asked) - sum(sizes)}\n" in client.get("metrics").text)
         may_begin.set()
         found = [future.result().json() for future in futures]
-    assert sum(sizes) == len(asked) and max(sizes) >= 16
+    assert sum(sizes) == len(asked) and max(sizes) >= 8
     for question, answered in zip(asked, found, strict=True):
         assert (answered["head"], answered["relation"]) == (question["head"], question["relation"])
         alone = ask(village.trained, str(question["head"]), str(question["relation"]), k=int(str(question["k"])), num_paths=1)
         scores = {answer.entity: answer.score for answer in alone}
         assert {answer["entity"]: answer["score"] for answer in answered["answers"]} == pytest.approx(scores, abs=1e-4)
-        heads = {path["text"].split(" —")[0].split(" ←")[0] for answer in answered["answers"] for path in answer["paths"]}
-        assert heads <= {question["head"]}
+        texts = [path["text"] for answer in answered["answers"] for path in answer["paths"]]
+        assert texts and all(text.startswith(f"{question['head']} ") for text in texts)
 
 
 def test_clients_that_go_away_do_no_harm(client: Client):
@@ -396,8 +402,7 @@ def test_too_many_waiting_are_told_to_come_again(village: ServedRun, monkeypatch
     monkeypatch.setattr(tasks, "ask_many", slow(event))
     with serving({"village": village}, limits=Limits(waiting=2)) as client, ThreadPoolExecutor(8) as pool:
         futures = [pool.submit(client.post, "ask", QUESTION | {"k": k}) for k in range(1, 9)]
-        while sum(future.done() for future in futures) < 5:  # one is held, two wait
-            time.sleep(0.01)
+        wait_until(lambda: sum(future.done() for future in futures) == 5)  # one is held, two wait
         event.set()
         responses = [future.result() for future in futures]
     refused = [response for response in responses if response.status_code != 200]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import exp
 from typing import Any
 
@@ -30,6 +30,10 @@ class Edge:
     def __str__(self) -> str:
         return f"←{self.relation}— {self.entity}" if self.is_inverse else f"—{self.relation}→ {self.entity}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; a server makes thousands a second, so not by `asdict`, which copies deeply."""
+        return {"relation": self.relation, "entity": self.entity, "is_inverse": self.is_inverse}
+
 
 @dataclass(frozen=True)
 class Path:
@@ -48,7 +52,7 @@ class Path:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"text": str(self), "log_prob": self.log_prob, "edges": [asdict(edge) for edge in self.edges]}
+        return {"text": str(self), "log_prob": self.log_prob, "edges": [edge.to_dict() for edge in self.edges]}
 
 
 @dataclass(frozen=True, repr=False)

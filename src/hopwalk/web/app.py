@@ -157,7 +157,7 @@ class Desk:
 
 
 def _api(desk: Desk) -> APIRouter:
-    router = APIRouter(responses=responses_of(400, 401, 422))
+    router = APIRouter(responses=responses_of(400, 401, 408, 414, 422))
     asked = responses_of(404, 413, 503, 504)
 
     @router.post("/ask", response_model=schemas.AskBody, responses=asked)

@@ -62,7 +62,8 @@ class PathBody(BaseModel):
 class AnswerBody(BaseModel):
     """An entity that may complete the question; without paths it is a guess of the scorer."""
 
-    entity: str
+    entity: str = Field(description="Its name for people.")
+    key: str = Field(description="Its key, to explain it with.")
     rank: int
     score: float = Field(description="What answers are ranked by.")
     is_known: bool = Field(description="Whether it is a fact of the graph.")

@@ -143,8 +143,8 @@ function showAnswers(found) {
   $("measure").textContent = answers.length ? `Bars show ${byScorer ? "the scorer's probability" : "the probability of the paths, the first one full"}.` : "";
   $("answers").replaceChildren(...answers.map((answer) => answerItem(answer, name, largest)));
   [...$("answers").querySelectorAll("button")].forEach((button, place) => {
-    button.addEventListener("click", () => go({ answer: answers[place].entity }));
-    button.dataset.entity = answers[place].entity;
+    button.addEventListener("click", () => go({ answer: answers[place].key }));
+    button.dataset.key = answers[place].key;
   });
   $("result").hidden = false;
   const { name: asks } = splitRelation(found.relation);
@@ -163,7 +163,7 @@ function showAnswers(found) {
 async function explain() {
   explaining?.abort();
   for (const button of $("answers").querySelectorAll("button")) {
-    button.setAttribute("aria-pressed", String(button.dataset.entity === view.answer));
+    button.setAttribute("aria-pressed", String(button.dataset.key === view.answer));
   }
   place();
   $("hint").hidden = Boolean(view.answer);

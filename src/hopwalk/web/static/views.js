@@ -26,7 +26,7 @@ export function sentence(head, relation, tail = null) {
 
 function pathLine(head, edges) {
   const steps = edges.flatMap((edge) => [" ", arrow(edge.relation, edge.is_inverse), " ", label(edge.entity)]);
-  return element("span", "path", label(head), ...steps);
+  return element("span", "path", label(head), ...(steps.length ? steps : [" (the walk stays there)"]));
 }
 
 /** One answer of the list; a button that explains it. */
