@@ -34,6 +34,7 @@ from benchmarks.machine import PROJECT, describe_machine
 from hopwalk.run import Run
 
 RESULTS = PROJECT / "results" / "serving.json"
+PAGE = PROJECT / "docs" / "serving.md"  # has the table of the results
 WARM_UP = 2.0  # seconds that are not counted
 K, PATHS = 10, 3
 
@@ -231,10 +232,47 @@ def _table(title: str, loads: Sequence[Load]) -> Table:
     return table
 
 
+def with_table(page: str) -> str:
+    """The text of the page with the table as it is in the results, between `<!-- serving -->` and `<!-- end -->`."""
+    titles = [
+        "data",
+        "operation",
+        "clients",
+        "requests/s",
+        "p50 ms",
+        "p99 ms",
+        "slowest ms",
+        "errors",
+        "mixed up",
+        "MB before",
+        "MB after",
+    ]
+    rows = [
+        [
+            data,
+            load["operation"],
+            f"{load['clients']}",
+            f"{load['requests_per_second']:,.0f}",
+            f"{load['p50_ms']:,.0f}",
+            f"{load['p99_ms']:,.0f}",
+            f"{load['slowest_ms']:,.0f}",
+            f"{load['errors']}",
+            f"{load['mixed_up']}",
+            f"{load['memory_before_mb']:,.0f}",
+            f"{load['memory_after_mb']:,.0f}",
+        ]
+        for data, found in (json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}).items()
+        for load in found["loads"]
+    ]
+    lines = [titles, ["---", "---", *["---:"] * (len(titles) - 2)], *rows]
+    made = "\n".join(f"| {' | '.join(cells)} |" for cells in lines) if rows else "Not measured on a quiet machine yet."
+    return re.sub(r"<!-- serving -->.*?<!-- end -->", f"<!-- serving -->\n{made}\n<!-- end -->", page, flags=re.DOTALL)
+
+
 def main() -> None:
-    """Measure, print tables, and write `results/serving.json`."""
+    """Measure, print tables, and write `results/serving.json` and the table of the docs; without runs, that table alone."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", type=Path, help="folders of trained walkers")
+    parser.add_argument("runs", nargs="*", type=Path, help="folders of trained walkers")
     parser.add_argument("--clients", nargs="+", type=int, default=[1, 8, 64])
     parser.add_argument("--seconds", type=float, default=60.0, help="for each number of clients")
     parser.add_argument("--threads", type=int, help="of the server's matrix products")
@@ -254,6 +292,7 @@ def main() -> None:
         }
         given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":
