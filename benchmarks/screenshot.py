@@ -39,7 +39,8 @@ def main() -> None:
         page.wait_for_load_state("networkidle")
         taken = page.screenshot()
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    picture = Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    picture = Image.open(io.BytesIO(taken)).convert("RGB")
+    picture = picture.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     picture.save(given.out, optimize=True)
     print(f"{given.out}: {given.out.stat().st_size / 1000:.0f} kB")
 

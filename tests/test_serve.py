@@ -12,14 +12,23 @@ from typing import Any
 
 import pytest
 import requests
+from benchmarks import serving as serving_results
 
 from hopwalk import __version__
 from hopwalk.asking import ask, ask_many
 from hopwalk.explaining import explain
 from hopwalk.web import tasks
 from hopwalk.web.app import STATIC
-from hopwalk.web.guard import HEADERS
-from hopwalk.web.limits import MOST_BODY_BYTES, MOST_URL_BYTES, Limits
+from hopwalk.web.guard import HEADERS, POLICY
+from hopwalk.web.limits import (
+    MOST_ANSWERS,
+    MOST_BODY_BYTES,
+    MOST_CHARACTERS,
+    MOST_FOUND,
+    MOST_PATHS,
+    MOST_URL_BYTES,
+    Limits,
+)
 from hopwalk.web.served import ServedRun, load_runs
 from tests.serving import LONG, SCRIPT, Client, serving
 
@@ -255,6 +264,24 @@ def test_pages_load_nothing_from_other_hosts_and_run_nothing_inline(client: Clie
         assert addresses <= {"http://www.w3.org/2000/svg"}, file.name
     assert client.get("static/../app.py").status_code == 404
     assert client.get("openapi.json").json()["info"]["title"] == "hopwalk"
+
+
+def test_the_docs_have_the_limits_and_the_numbers():
+    text = serving_results.PAGE.read_text(encoding="utf-8")
+    assert serving_results.with_table(text) == text, "make it again with: python -m benchmarks.serving"
+    values = {
+        "answers (`k`)": MOST_ANSWERS,
+        "paths of an answer": MOST_PATHS,
+        "letters of a name": f"{MOST_CHARACTERS:,}",
+        "names that a search finds": MOST_FOUND,
+        "body": f"{MOST_BODY_BYTES // 1024} kB",
+        "address": f"{MOST_URL_BYTES // 1024} kB",
+        "seconds for a request, `--timeout`": f"{Limits().seconds:g}",
+        "questions that wait, `--waiting`": Limits().waiting,
+    }
+    for name, value in values.items():
+        assert f"\n| {name} | {value} | " in text
+    assert POLICY in text
 
 
 # What is refused
