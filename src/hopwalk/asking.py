@@ -13,6 +13,7 @@ from hopwalk.answer_lists import Answers
 from hopwalk.answers import INVERSE as INVERSE
 from hopwalk.answers import Answer, Edge, Path
 from hopwalk.data.dataset import Dataset
+from hopwalk.parallel import on_all_threads
 from hopwalk.walker.beam import Beam, Reached
 from hopwalk.walker.runs import TrainedWalker
 from hopwalk.walker.steps import Questions
@@ -35,12 +36,15 @@ def ask_many(
     """The best answers of many questions `(head, relation)`, decoded together, which is much faster than one after the other."""
     ids = [question_ids(trained, head, relation) for head, relation in questions]
     distinct = sorted({*ids})  # walks from the same head share what they read
-    answers: dict[tuple[int, int], Answers] = {}
-    for first in range(0, len(distinct), trained.decoder.questions_at_once):
-        part = distinct[first : first + trained.decoder.questions_at_once]
-        asked = Questions(*torch.tensor(part).unbind(dim=1))
-        answers |= zip(part, _answered(trained, asked, k, num_paths, only_new), strict=True)
-    return [answers[question] for question in ids]
+    at_once = trained.decoder.questions_at_once
+    parts = [distinct[first : first + at_once] for first in range(0, len(distinct), at_once)]
+
+    def answered(part: list[tuple[int, int]]) -> list[Answers]:
+        return _answered(trained, Questions(*torch.tensor(part).unbind(dim=1)), k, num_paths, only_new)
+
+    found = [answers for listed in on_all_threads(answered, parts) for answers in listed]
+    of_question = dict(zip(distinct, found, strict=True))
+    return [of_question[question] for question in ids]
 
 
 def question_ids(trained: TrainedWalker, head: str, relation: str) -> tuple[int, int]:
