@@ -122,6 +122,7 @@ class ScorerSettings(Group):
     input_dropout: Share = 0.0
     feature_dropout: Share = 0.2
     hidden_dropout: Share = 0.3
+    tail_dropout: Share = 0.0
     picture_height: Annotated[int, Field(ge=1)] = 10
     num_filters: Annotated[int, Field(ge=1)] = 32
     kernel_size: Annotated[int, Field(ge=1)] = 3

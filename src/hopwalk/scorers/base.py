@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.errors import SettingsError
+from hopwalk.randomness import dropout
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.questions import Batch, Candidates, sample_candidates
 
@@ -155,6 +156,7 @@ class ProductScorer(TrainableScorer):
         relations = functional.embedding(batch.relations, self.relations)
         vectors = self.query_vectors(heads, relations, generator)
         table = entities if among.entities is None else entities[: len(among.entities)]
+        table = dropout(table, settings.tail_dropout, generator)  # a mask for the batch, not for each question
         bias = self.tail_bias if self.tail_bias is None or among.entities is None else self.tail_bias[among.entities]
         arguments = (vectors, table, bias, batch.questions, among.answers, among.weights)
         loss = softmax_loss(*arguments) if settings.loss == "softmax" else binary_loss(*arguments, settings.label_smoothing)
