@@ -33,8 +33,7 @@ class Reason:
     @property
     def told(self) -> str:
         """The rule, and how often it holds."""
-        found, part = self.evidence, " in a random part of the graph" if self.evidence.is_sampled else ""
-        return f"{self.rule}: holds {found.support:,} of {found.predictions:,} times ({100 * found.confidence:.0f} %){part}"
+        return f"{self.rule}: {self.evidence}"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -78,7 +77,9 @@ class Explanation:
         if self.probability is not None:
             lines.append(f"The scorer gives it a probability of {100 * self.probability:.1f} %.")
         if self.rank is not None and self.path_probability is not None:
-            lines.append(f"Number {self.rank} by paths, with a probability of {100 * self.path_probability:.2f} %.")
+            share = 100 * self.path_probability
+            told = f"of {share:.2f} %" if share >= 0.005 else "below 0.01 %"
+            lines.append(f"Number {self.rank} by paths, with a probability {told}.")
         if self.why_not:
             lines.append(f"Not reached: {self.why_not}.")
         return lines

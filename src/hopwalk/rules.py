@@ -60,6 +60,10 @@ class Evidence:
         """The share of predictions that are known facts; 0 where the body connects nothing."""
         return self.support / self.predictions if self.predictions else 0.0
 
+    def __str__(self) -> str:
+        part = " in a random part of the graph" if self.is_sampled else ""
+        return f"holds {self.support:,} of {self.predictions:,} times ({100 * self.confidence:.0f} %){part}"
+
 
 def anyburl_line(rule: Rule, evidence: Evidence) -> str:
     """The rule in AnyBURL's text form: predictions, support, confidence and rule, divided by tabs."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import console, print_finding, print_json, print_json_line, print_table, print_text, printable
+from hopwalk.cli.console import console, print_finding, print_json, print_json_line, print_text, printable
 from hopwalk.cli.train import RunFolder
 from hopwalk.errors import DataError, HopwalkError, SettingsError
 
@@ -83,8 +83,6 @@ def ask(
 
 def _questions(head: str | None, relation: str | None, file: Path | None, inverse: bool) -> Iterator[tuple[int, tuple[str, str]]]:
     """The questions, each with the line it stands in."""
-    from hopwalk.answers import INVERSE
-
     if file is not None and head is not None:
         raise SettingsError("--from takes its questions from a file, and there is one on the command line too")
     if file is None and (head is None or relation is None):
@@ -92,7 +90,13 @@ def _questions(head: str | None, relation: str | None, file: Path | None, invers
         raise SettingsError("there is no question", remedy=remedy)
     asked = [(0, (head or "", relation or ""))] if file is None else _questions_of(file)
     for line, (one, other) in asked:
-        yield line, (one, f"{other}{INVERSE}" if inverse and not other.endswith(INVERSE) else other)
+        yield line, (one, _directed(other, inverse))
+
+
+def _directed(relation: str, is_inverse: bool) -> str:
+    from hopwalk.answers import INVERSE
+
+    return f"{relation}{INVERSE}" if is_inverse and not relation.endswith(INVERSE) else relation
 
 
 def _questions_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -192,8 +196,7 @@ def explain(
 
     - `hopwalk explain runs/umls steroid interacts_with eicosanoid --facts new.csv`
     """
-    ((_, (_, asked)),) = _questions(head, relation, None, inverse)
-    found = _loaded(run, facts).explain(head, asked, tail, num_paths=paths)
+    found = _loaded(run, facts).explain(head, _directed(relation, inverse), tail, num_paths=paths)
     print_json(found.to_dict()) if as_json else print_text(printable(str(found)))
 
 
@@ -202,6 +205,7 @@ def rules(
     relation: Annotated[str, typer.Argument(help="The relation; with ⁻¹ at its end, its inverse.", show_default=False)],
     split: Annotated[str | None, typer.Option(help="Whose questions to look at: valid or train; valid if it has any.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many rules.")] = 20,
+    inverse: Annotated[bool, typer.Option("--inverse", help="Rules for the inverse of the relation.")] = False,
     anyburl: Annotated[
         Path | None, typer.Option(help="Write them to this file too, in AnyBURL's form.", show_default=False)
     ] = None,
@@ -221,24 +225,16 @@ def rules(
 
     if split not in (None, "valid", "train"):
         raise SettingsError(f"there is no split {split!r} to look at", remedy="Splits are valid and train.")
-    found = load(run).rules(relation, split=split or "", k=k)
+    found = load(run).rules(_directed(relation, inverse), split=split or "", k=k)
     if anyburl is not None:
         write_text(anyburl, "".join(anyburl_line(used.rule, used.evidence) + "\n" for used in found))
     if as_json:
         print_json([used.to_dict() for used in found])
         return
-    rows = [
-        (
-            str(used.rule),
-            100 * used.weight,
-            used.questions,
-            used.evidence.support,
-            100 * used.evidence.confidence,
-            str(used.examples[0]),
-        )
-        for used in found
-    ]
-    print_table(["rule", "use %", "questions", "support", "confidence %", "for example"], rows)
+    for number, used in enumerate(found, start=1):
+        print_text(printable(f"{number:3}. {used.rule}"))
+        print_text(f"     {100 * used.weight:.1f} % of what is walked, in {used.questions:,} questions; {used.evidence}")
+        print_text(printable(f"     e.g. {used.examples[0]}"))
 
 
 def complete(
