@@ -60,7 +60,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         said.update(options, folders=folders)
 
     monkeypatch.setattr(server, "serve", start)
-    monkeypatch.delenv("HOPWALK_TOKEN", raising=False)
+    for name in ("HOPWALK_TOKEN", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that it is as before in the end
+        monkeypatch.delenv(name)
     return said
 
 
@@ -70,6 +72,7 @@ def test_options(started: dict[str, Any], capsys: pytest.CaptureFixture[str]):
     )
     assert started["folders"] == [Path("a"), Path("b")]
     assert (started["host"], started["port"], started["token"], started["threads"]) == ("127.0.0.1", 0, None, 3)
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
     assert started["hosts"] == ["x.org"] and started["limits"] == Limits(seconds=5.0, waiting=9)
     assert shown.err == "" and "hopwalk serves 2 runs at http://127.0.0.1:1/\n" in shown.out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +25,10 @@ def serve(
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that a request may take.")] = 30.0,
     waiting: Annotated[int, typer.Option(min=1, help="How many questions may wait; more are told to come again.")] = 256,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of a matrix product.", show_default=False)] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="Threads of a matrix product; as many as there are cores if not said.", show_default=False),
+    ] = None,
 ) -> None:
     """Serve walkers on a page and as a JSON API, until Ctrl-C. Only this machine can connect, unless --host says otherwise.
 
@@ -38,6 +42,8 @@ def serve(
     """
     from hopwalk.errors import MissingExtraError
 
+    # Read when torch is first imported: threads that wait for each other sleep, and do not keep others from the cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         from hopwalk.web.limits import Limits
         from hopwalk.web.server import is_loopback

@@ -107,8 +107,8 @@ def _refuse_unsendable(token: str | None) -> None:
 
 
 def _set_threads(threads: int | None) -> None:
-    """Matrix products take all cores but one, which is for reading and writing. Threads that wait for each other are slow."""
+    """How many threads share a matrix product: as many as there are cores, if it is not said."""
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(threads or max(cores - 1, 1))
+    torch.set_num_threads(threads or cores)
