@@ -554,7 +554,11 @@ def test_no_dropout_without_a_generator():
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [*((name, "input_dropout") for name in MODELS), ("conve", "feature_dropout"), ("conve", "hidden_dropout")],
+    [
+        *((name, kind) for name in MODELS for kind in ("input_dropout", "tail_dropout")),
+        ("conve", "feature_dropout"),
+        ("conve", "hidden_dropout"),
+    ],
 )
 def test_dropout_in_training_only(name: str, kind: str):
     dropouts: dict[str, Any] = {kind: 0.4}
