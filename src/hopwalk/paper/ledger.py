@@ -199,7 +199,8 @@ class Ledger:
 
     def extend(self, result: Result, more: Mapping[str, Any]) -> None:
         """Add what the file of a result lacks; what it says stays."""
-        self._write(self.folder / FOLDERS[result.kind] / f"{result.name}.json", {**more, **result.content})
+        added = {name: value for name, value in more.items() if name not in result.content}
+        self._write(self.folder / FOLDERS[result.kind] / f"{result.name}.json", {**result.content, **added})
 
     def add_data(self, name: str, counts: Mapping[str, Any]) -> None:
         """Write the counts of a data set."""

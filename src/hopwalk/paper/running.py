@@ -14,8 +14,9 @@ from hopwalk.errors import SettingsError
 from hopwalk.paper import recording
 from hopwalk.paper.ledger import Ledger
 from hopwalk.paper.parts import Book
-from hopwalk.paper.plan import QUICK, Scope, Target, planned, targets_of
+from hopwalk.paper.plan import QUICK, Scope, planned, targets_of
 from hopwalk.paper.report import write_report
+from hopwalk.paper.tables import ablation_results
 from hopwalk.paper.wanted import Wanted
 from hopwalk.published import TITLES
 from hopwalk.run import Run
@@ -83,11 +84,11 @@ def reproduce(
         if any(target.name in ("table1", "appendix-dropout") for target in targets):
             maker.count_data(scope.data_sets)
         made, was_interrupted = maker.make_all(missing)
-        if not was_interrupted:
-            maker.fill_gaps(targets, scope)
     else:
         for wanted in missing:
             maker.note_unfinished(wanted)
+    if any(target.name == "appendix-dev-complete" for target in targets) and not was_interrupted:
+        maker.fill_gaps(book)
     left = sum(not book.ledger.has(wanted) for wanted in missing)
     report = write_report(out, targets, book)
     return Reproduced(len(planned(targets, scope)), made, left, was_interrupted, report)
@@ -213,15 +214,14 @@ class _Maker:
         if run.about.get("status") != "finished" and run.history:
             self._ledger.note_unfinished(recording.describe(wanted, folder))
 
-    def fill_gaps(self, targets: Sequence[Target], scope: Scope) -> None:
-        """Rank what older results lack and a table needs, where their run is still there: dev with the complete graph."""
-        if not any(target.name == "appendix-dev-complete" for target in targets):
-            return
-        for result in self._ledger.results:
-            folder = self._runs / (f"walker-{result.name}" if result.kind == "walker" else result.name)
-            lacks = result.is_finished and not result.has_learnt_dev and "valid_complete_filter" not in result.content
-            if lacks and result.kind == "walker" and result.data in scope.data_sets and (folder / "run.json").exists():
-                name = "valid_complete_filter"
+    def fill_gaps(self, book: Book) -> None:
+        """Rank dev with the complete graph for results of the ablation that lack it, where their run is still there."""
+        for result in ablation_results(book):
+            folder, name = self._runs / f"walker-{result.name}", "valid_complete_filter"
+            if not result.is_finished or result.has_learnt_dev or name in result.content or not _is_finished(folder):
+                continue
+            about = Run.open(folder).about
+            if all(about.get(key) == result.content.get(key) for key in ("epochs", "best_epoch")):  # still the same run
                 self._ledger.extend(result, recording.measure("walker", folder, has_learnt_dev=False, splits=(name,)))
 
     def count_data(self, data_sets: Sequence[str]) -> None:

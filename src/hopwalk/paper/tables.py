@@ -226,6 +226,18 @@ def _ablation_table(book: Book, split: str, papers: Mapping[str, Ablation]) -> T
     return Table("", ("walker", *(TITLES[data] for data in book.scope.data_sets)), tuple(rows))
 
 
+def ablation_results(book: Book) -> list[Result]:
+    """All runs that the ablation looks at."""
+    wanted = (
+        book.scope.variant(data, model, recipe, variant, base)
+        for data in book.scope.data_sets
+        for model, recipe, base in ABLATIONS.values()
+        for variant in VARIANTS
+    )
+    found = {result.name: result for run in wanted for result in book.ledger.find(run)}
+    return list(found.values())
+
+
 def table_4(book: Book) -> Section:
     """The ablation for to-many and to-one relations."""
     text = "MRR by paths on dev by kind of relation, in percent, and the share of the questions; the paper's in brackets."
