@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -85,19 +86,33 @@ def address_of(listening: socket.socket) -> str:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens. It is said to speak TCP, or asyncio would not send what is ready at once (TCP_NODELAY)."""
+    """A socket that listens at the first address of the host that can be used."""
+    problem = "no address"
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE)[0]
-        listening = socket.socket(family, kind, protocol)
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host, port, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        ):
+            try:
+                return _listening(socket.socket(family, kind, protocol), address)
+            except OSError as error:
+                problem = error.strerror or str(error)
+    except (OSError, UnicodeError) as error:  # the host is not known
+        problem = getattr(error, "strerror", None) or str(error)
+    remedy = "Choose another one with --host and --port; --port 0 takes any free port."
+    raise SettingsError(f"the address {host} port {port} cannot be used ({problem})", remedy=remedy)
+
+
+def _listening(made: socket.socket, address: Any) -> socket.socket:
+    """The socket, bound. It was made for TCP by name, or asyncio would not send what is ready at once (TCP_NODELAY)."""
+    try:
         if os.name == "posix":
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server can start again at once
-        listening.bind(address)
-        listening.listen(2048)
-        return listening
-    except (OSError, UnicodeError) as error:
-        told = getattr(error, "strerror", None) or str(error)
-        remedy = "Choose another one with --host and --port; --port 0 takes any free port."
-        raise SettingsError(f"the address {host} port {port} cannot be used ({told})", remedy=remedy) from None
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server can start again at once
+        made.bind(address)
+        made.listen(2048)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 def _refuse_unsendable(token: str | None) -> None:
