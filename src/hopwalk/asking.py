@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import torch
@@ -122,8 +122,7 @@ class PathsInWords:
         self._offsets, self._paths = reached.path_offsets.tolist(), reached.paths.tolist()
         self._log_probs: list[float] = reached.path_scores.tolist()
         self._stay_id = dataset.relation_ids.stay_id
-        self._entity = cache(dataset.entities.name)  # the same names come again and again
-        self._relation = cache(partial(relation_in_words, dataset))
+        self._dataset, self._edge = dataset, cache(self._edge_in_words)  # the same edges come again and again
 
     def to(self, place: int, head_id: int, *, most: int | None = None) -> tuple[Path, ...]:
         """The paths to the entity at a place, likeliest first; of those that differ only in their stays, one."""
@@ -136,12 +135,12 @@ class PathsInWords:
             distinct.setdefault(tuple(steps), self._log_probs[row])
             if len(distinct) == most:
                 break
-        return tuple(self._in_words(head_id, steps, log_prob) for steps, log_prob in distinct.items())
+        head = self._dataset.entities.name(head_id)
+        return tuple(Path(head, tuple(map(self._edge, way[::2], way[1::2])), log_prob) for way, log_prob in distinct.items())
 
-    def _in_words(self, head_id: int, steps: tuple[int, ...], log_prob: float) -> Path:
-        named = ((*self._relation(relation), entity) for relation, entity in zip(steps[::2], steps[1::2], strict=True))
-        edges = (Edge(name, self._entity(entity), is_inverse) for name, is_inverse, entity in named)
-        return Path(self._entity(head_id), tuple(edges), log_prob)
+    def _edge_in_words(self, relation_id: int, entity_id: int) -> Edge:
+        name, is_inverse = relation_in_words(self._dataset, relation_id)
+        return Edge(name, self._dataset.entities.name(entity_id), is_inverse)
 
 
 def relation_in_words(dataset: Dataset, relation_id: int) -> tuple[str, bool]:

@@ -84,6 +84,7 @@ class Vocabulary:
     def __init__(self, labels: TextColumn, names: TextColumn | None = None) -> None:
         self._labels = labels
         self._names = names
+        self._size = len(labels)
 
     @classmethod
     def of(cls, labels: Iterable[str], names: dict[str, str] | None = None) -> Vocabulary:
@@ -108,7 +109,7 @@ class Vocabulary:
         return cls(TextColumn.of(labels), TextColumn.of(column.fill_null(pl.lit(""))) if is_named else None)
 
     def __len__(self) -> int:
-        return len(self._labels)
+        return self._size
 
     def __getitem__(self, id_: int) -> str:
         return self._labels[self._checked(id_)]
@@ -134,7 +135,7 @@ class Vocabulary:
     def name(self, id_: int) -> str:
         """The readable name of an id, or its label where it has none."""
         id_ = self._checked(id_)
-        return (self._names and self._names[id_]) or self._labels[id_]
+        return (self._names is not None and self._names[id_]) or self._labels[id_]
 
     def count_outer_blanks(self) -> int:
         """How many labels begin or end with a blank, a tab or a line break."""
@@ -171,7 +172,7 @@ class Vocabulary:
         return cls(labels, names)
 
     def _checked(self, id_: int) -> int:
-        if not 0 <= id_ < len(self):
+        if not 0 <= id_ < self._size:
             raise IndexError(f"id {id_} is not among the {len(self)} ids")
         return int(id_)
 
