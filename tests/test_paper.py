@@ -93,6 +93,7 @@ def test_unknown_names():
         targets_of(["table6"])
     with pytest.raises(SettingsError, match="no data set 'umsl'"):
         running.scope_of(["umsl"], None)
+    assert running.scope_of(["FB15k237", "umls"], None).data_sets == ("umls", "fb15k-237")
     with pytest.raises(SettingsError, match="--quick is for umls"):
         running.scope_of(["kinship"], None, quick=True)
 
@@ -226,10 +227,12 @@ def test_means_marks_and_what_dev_chooses(tmp_path: Path):
         ledger.add("scorer", content)
     book = Book(ledger, Scope(("umls",)))
     assert book.group(COMPLEX).text("test") == "92.0 ± 2.8"
-    begun = result_of(Wanted("scorer", "umls", "conve", "modern"), kind="scorer", status="unfinished", test=None, valid=None)
+    rising = [{"epoch": epoch, "valid_mrr": 0.2 * epoch} for epoch in (1, 2)]
+    begun = result_of(Wanted("scorer", "umls", "conve", "modern"), kind="scorer", status="unfinished", test=None, history=rising)
     ledger.note_unfinished(begun)
     text = markdown(sections_of(targets_of(["table2"]), book))
     assert "dev 40.0‡ (95.7)" in text and "‡ unfinished" in text
+    assert "](figures/curve-umls-conve-modern-0.svg)" in text
     assert re.search(r"\| best scorer \| complex-modern \| 2 \|", text)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hopwalk.charts import Series, line_chart
@@ -10,6 +10,7 @@ from hopwalk.paper.ledger import Result
 from hopwalk.paper.parts import Book, Figure, Section
 from hopwalk.paper.plan import VARIANTS
 from hopwalk.paper.tables import ABLATIONS, rates_table
+from hopwalk.paper.wanted import Wanted
 from hopwalk.published import TABLE_3, TITLES
 
 FIRST = 20  # epochs of the figure of false negatives
@@ -82,6 +83,27 @@ def _convergence(data: str, family: str, results: Mapping[str, Sequence[Result]]
     return figures
 
 
+def curves(book: Book, planned: Sequence[Wanted]) -> Section:
+    """Dev MRR by epoch of planned runs that are not finished, or were cut short."""
+    figures = {}
+    for wanted in planned:
+        group = book.group(wanted)
+        for result in group.results:
+            points = _points([result], "valid_mrr", 100)
+            if len(points) > 1 and (not result.is_finished or result.was_cut(group.planned_epochs)):
+                state = (
+                    "unfinished"
+                    if not result.is_finished
+                    else f"cut short after {result.epochs} of {group.planned_epochs} epochs"
+                )
+                chart = [Series("dev MRR", points)]
+                figures[result.name] = _chart(
+                    f"curve-{result.name}", result.name, f"{result.name}: {state}.", chart, "epoch", "dev MRR"
+                )
+    text = "How far runs have come that are not finished, or that were stopped while dev MRR could still rise."
+    return Section("curves", "Unfinished runs", text if figures else "There are none.", tuple(figures.values()))
+
+
 def appendix_dropout(book: Book) -> Section:
     """Rates of action dropout and the sweep."""
     series = []
@@ -105,6 +127,3 @@ def _points(results: Sequence[Result], key: str, scale: float) -> list[tuple[flo
     """A column of the history of the first run."""
     history: list[dict[str, Any]] = results[0].history if results else []
     return [(record["epoch"], scale * record[key]) for record in history if record.get(key) is not None]
-
-
-Make = Callable[[Book], Section]

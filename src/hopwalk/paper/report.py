@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 from hopwalk.charts import STYLE
-from hopwalk.paper.figures import appendix_dropout, figure_convergence, figure_false_negatives
+from hopwalk.paper.figures import appendix_dropout, curves, figure_convergence, figure_false_negatives
 from hopwalk.paper.parts import Book, Figure, Section, Table, duration
 from hopwalk.paper.plan import Target, planned
 from hopwalk.paper.tables import appendix_dev_complete, appendix_seeds, table_1, table_2, table_3, table_4, table_5
@@ -47,9 +47,9 @@ PAGE_STYLE = (
 
 
 def sections_of(targets: Sequence[Target], book: Book) -> list[Section]:
-    """The sections of a report: one for each target, then what is missing and which runs there are."""
+    """The sections of a report: one for each target, then what is unfinished, what is missing, and which runs there are."""
     made = [SECTIONS[target.name](book) for target in targets]
-    return [*made, _missing(targets, book), _runs(book)]
+    return [*made, curves(book, planned(targets, book.scope)), _missing(targets, book), _runs(book)]
 
 
 def write_report(folder: Path, targets: Sequence[Target], book: Book) -> list[Path]:

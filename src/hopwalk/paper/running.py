@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hopwalk import api
+from hopwalk.config import fold_name
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.statistics import statistics
 from hopwalk.errors import SettingsError
@@ -96,12 +97,14 @@ def reproduce(
 
 def scope_of(data_sets: Sequence[str], seeds: Sequence[int] | None, *, quick: bool = False, changes: Sequence[str] = ()) -> Scope:
     """The data sets and seeds that are meant."""
+    known, wanted = {fold_name(name): name for name in TITLES}, []
     for name in data_sets:
-        if name not in TITLES:
+        if fold_name(name) not in known:
             raise SettingsError(f"the paper has no data set {name!r}", remedy=f"It has {', '.join(TITLES)}.")
-    if quick and any(name != "umls" for name in data_sets):
+        wanted.append(known[fold_name(name)])
+    if quick and any(name != "umls" for name in wanted):
         raise SettingsError("--quick is for umls only", remedy="Leave --data or --quick out.")
-    chosen = ("umls",) if quick else tuple(name for name in TITLES if name in data_sets) or tuple(TITLES)
+    chosen = ("umls",) if quick else tuple(name for name in TITLES if name in wanted) or tuple(TITLES)
     return Scope(chosen, None if seeds is None else tuple(seeds), (*(QUICK if quick else ()), *changes))
 
 
