@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
@@ -20,6 +20,7 @@ import torch
 from hopwalk.asking import PathsInWords, directed_relation_id
 from hopwalk.data.triples import Triples
 from hopwalk.errors import HopwalkError, SettingsError
+from hopwalk.parallel import on_all_threads
 from hopwalk.run import write_text
 from hopwalk.walker.runs import TrainedWalker
 from hopwalk.walker.steps import Questions
@@ -62,14 +63,16 @@ def complete_into(
     questions = _questions(trained, relations)
     asked = {"run": trained.dataset.fingerprint, "relations": list(relations), "above": above, "questions": len(questions)}
     done, facts = _begin(target, part, note, asked, resume)
+    at_once = min(QUESTIONS_AT_ONCE, trained.decoder.questions_at_once)
     start, first, last_note = time.monotonic(), done, time.monotonic()
     with part.open("r+", encoding="utf-8") as file:
         file.seek(0, 2)
         while done < len(questions):
-            batch = questions[done : done + QUESTIONS_AT_ONCE]
-            rows = list(_new_facts(trained, batch, above))
+            ends = range(done, min(done + at_once * torch.get_num_threads(), len(questions)), at_once)
+            parts = [questions[end : end + at_once] for end in ends]
+            rows = [row for found in on_all_threads(lambda part: _new_facts(trained, part, above), parts) for row in found]
             file.writelines("\t".join(row) + "\n" for row in rows)
-            done, facts = done + len(batch), facts + len(rows)
+            done, facts = done + sum(len(part) for part in parts), facts + len(rows)
             on_progress(done, len(questions), facts)
             if time.monotonic() - last_note >= SECONDS_BETWEEN_NOTES or done == len(questions):
                 file.flush()
@@ -118,26 +121,31 @@ def _begin(target: Path, part: Path, note: Path, asked: dict[str, object], resum
     return 0, 0
 
 
-def _new_facts(trained: TrainedWalker, batch: Triples, above: float) -> Iterator[tuple[str, ...]]:
+def _new_facts(trained: TrainedWalker, batch: Triples, above: float) -> list[tuple[str, ...]]:
     """The rows of the table that the questions give."""
-    dataset, ids = trained.dataset, trained.dataset.relation_ids
+    dataset = trained.dataset
     questions = Questions(*(torch.from_numpy(column.astype(np.int64)) for column in (batch.heads, batch.relations)))
-    found = trained.decoder.reached(questions)
-    paths = PathsInWords(dataset, found)
     log_odds = trained.opinions.log_odds(questions.heads, questions.relations) if trained.opinions else None
-    for row, (head, relation) in enumerate(zip(batch.heads.tolist(), batch.relations.tolist(), strict=True)):
-        known = set(trained.walker.known.answers(batch.heads[row : row + 1], batch.relations[row : row + 1])[1].tolist())
-        is_inverse = bool(ids.is_inverse(relation))
-        name = dataset.relations[ids.inverse(relation) if is_inverse else relation]
-        for place in range(int(found.offsets[row]), int(found.offsets[row + 1])):
-            tail, walked = int(found.entities[place]), exp(float(found.scores[place]))
-            confidence = walked if log_odds is None else float(torch.sigmoid(log_odds[row, tail]))
-            if confidence < above or tail in known or tail == head:
-                continue
-            (path,) = paths.to(place, head)
-            one, other = (tail, head) if is_inverse else (head, tail)
-            ends = dataset.entities[one], name, dataset.entities[other]
-            yield (*(_one_line(end) for end in ends), f"{confidence:.6f}", f"{walked:.6g}", _one_line(str(path)))
+    offsets, known = trained.walker.known.answers(batch.heads, batch.relations)
+    rows_of_known = np.repeat(np.arange(len(batch)), np.diff(offsets))
+    found = trained.decoder.searched(questions, log_odds)
+    found = found.without(torch.from_numpy(rows_of_known), torch.from_numpy(known).long())
+    confidence = found.scores.exp() if log_odds is None else torch.sigmoid(log_odds.gather(1, found.entities))
+    is_wanted = (confidence >= above) & (found.entities != questions.heads[:, None]) & (found.scores > -torch.inf)
+    reached = found.reached(is_wanted)
+    paths = PathsInWords(dataset, reached)
+    rows_of_wanted = is_wanted.nonzero()[:, 0].tolist()
+    told = zip(rows_of_wanted, reached.entities.tolist(), confidence[is_wanted].tolist(), reached.scores.tolist(), strict=True)
+    facts = []
+    for place, (row, tail, sure, log_prob) in enumerate(told):
+        head, relation = int(batch.heads[row]), int(batch.relations[row])
+        is_inverse = bool(dataset.relation_ids.is_inverse(relation))
+        name = dataset.relations[dataset.relation_ids.inverse(relation) if is_inverse else relation]
+        one, other = (tail, head) if is_inverse else (head, tail)
+        ends = dataset.entities[one], name, dataset.entities[other]
+        (path,) = paths.to(place, head)
+        facts.append((*(_one_line(end) for end in ends), f"{sure:.6f}", f"{exp(log_prob):.6g}", _one_line(str(path))))
+    return facts
 
 
 def _one_line(text: str) -> str:

@@ -73,8 +73,9 @@ def used_rules(
     name, is_inverse = relation_in_words(dataset, relation_id)
     asked = _questions(trained, relation_id, is_inverse, split, most_questions)
     uses: dict[Rule, _Use] = {}
-    for first in range(0, len(asked), QUESTIONS_AT_ONCE):
-        part = asked[first : first + QUESTIONS_AT_ONCE]
+    at_once = min(QUESTIONS_AT_ONCE, trained.decoder.questions_at_once)
+    for first in range(0, len(asked), at_once):
+        part = asked[first : first + at_once]
         questions = training_questions(trained.walker.graph, part.heads, part.relations, part.tails)
         found = trained.decoder.reached(questions, num_paths=num_paths, blocks_known=False)
         paths = PathsInWords(dataset, found)
