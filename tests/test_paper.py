@@ -144,6 +144,22 @@ def test_what_was_cut_short_is_not_done(tmp_path: Path):
     assert ledger.has(COMPLEX)
 
 
+def test_a_limit_of_epochs_makes_no_other_run_and_is_enough(tmp_path: Path):
+    limited = Scope(most_epochs=11).scorer("umls", "complex", "modern")
+    assert limited.name == COMPLEX.name and limited.settings.scorer.epochs == 11
+    assert limited.command.endswith("--set scorer.epochs=11")
+    rising = [{"epoch": epoch, "valid_mrr": epoch / 100} for epoch in range(1, 12)]
+    ledger = Ledger(tmp_path)
+    ledger.add("scorer", result_of(limited, epochs=11, history=rising))
+    assert ledger.has(limited) and not ledger.has(COMPLEX)
+    assert Book(ledger, Scope()).group(COMPLEX).mark == "†"
+    assert Scope(most_epochs=11).walker("umls", "complex", "modern").settings.walker.epochs == 11
+    assert (
+        Scope(most_epochs=9999).walker("umls", "complex", "modern").settings
+        == Wanted("walker", "umls", "complex", "modern").settings
+    )
+
+
 def test_results_are_added_and_never_overwritten(tmp_path: Path):
     ledger = Ledger(tmp_path)
     path = ledger.add("scorer", result_of(COMPLEX))

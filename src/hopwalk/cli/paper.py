@@ -14,6 +14,7 @@ from hopwalk.cli.console import print_text
 from hopwalk.cli.train import TrainingBars, duration
 
 if TYPE_CHECKING:
+    from hopwalk.paper.plan import Scope
     from hopwalk.paper.wanted import Wanted
     from hopwalk.training import Watcher
 
@@ -35,6 +36,9 @@ def reproduce(
         bool, typer.Option("--quick", help="UMLS, few epochs, small models: minutes, to see that it works.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Where runs/, ledger/ and the report go.")] = Path("reproduction"),
+    most_epochs: Annotated[
+        int, typer.Option(min=0, help="At most so many epochs for each run, if its recipe has more; 0: as the recipe has it.")
+    ] = 0,
     no_train: Annotated[
         bool, typer.Option("--no-train", help="Train nothing: write the report from what the ledger has.")
     ] = False,
@@ -64,10 +68,11 @@ def reproduce(
     - `hopwalk reproduce all --no-train --ledger results --out report`
     """
     from hopwalk.paper.running import reproduce as make
+    from hopwalk.paper.running import scope_of
 
     chosen = _seeds(seeds)
     if plan:
-        _print_plan(what, data or (), chosen, quick, ledger or out / "ledger")
+        _print_plan(what, scope_of(data or (), chosen, quick=quick, most_epochs=most_epochs), ledger or out / "ledger")
         return
     with TrainingBars() as bars:
         found = make(
@@ -79,6 +84,7 @@ def reproduce(
             train=not no_train,
             runs=runs,
             ledger=ledger,
+            most_epochs=most_epochs,
             mirror=mirror,
             onlooker=Onlooker(bars),
         )
@@ -101,12 +107,11 @@ def _seeds(text: str | None) -> list[int] | None:
     return [int(part) for part in parts]
 
 
-def _print_plan(what: list[str], data: Sequence[str], seeds: list[int] | None, quick: bool, ledger: Path) -> None:
+def _print_plan(what: list[str], scope: Scope, ledger: Path) -> None:
     from hopwalk.paper.ledger import Ledger
     from hopwalk.paper.plan import planned, targets_of
-    from hopwalk.paper.running import scope_of
 
-    known, runs = Ledger(ledger), planned(targets_of(what), scope_of(data, seeds, quick=quick))
+    known, runs = Ledger(ledger), planned(targets_of(what), scope)
     num_done = 0
     for wanted in runs:
         found = [result for result in known.find(wanted) if result.seed == wanted.seed]

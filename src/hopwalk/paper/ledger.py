@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -212,7 +212,7 @@ class Ledger:
         while (self.folder / FOLDERS[wanted.kind] / f"{free.name}.json").exists() or free.name in is_used:
             version += 1
             label = "-".join(part for part in (wanted.label, f"v{version}") if part)
-            free = Wanted(wanted.kind, wanted.data, wanted.model, wanted.recipe, wanted.seed, wanted.overrides, label)
+            free = replace(wanted, label=label)
         return free
 
     def _read(self, path: Path) -> dict[str, Any]:

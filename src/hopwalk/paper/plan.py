@@ -44,23 +44,25 @@ QUICK_RATES = (0.0, 0.5, 0.95)
 class Scope:
     """Which data sets and seeds, and what is changed in every run: nothing, or what makes it quick.
 
-    `seeds` are None where each table has its own.
+    `seeds` are None where each table has its own. `most_epochs` limits every run, 0 for no limit.
     """
 
     data_sets: tuple[str, ...] = tuple(TITLES)
     seeds: tuple[int, ...] | None = None
     changes: tuple[str, ...] = ()
+    most_epochs: int = 0
 
     def scorer(self, data: str, model: str, recipe: str, seed: int = 0) -> Wanted:
         """A scorer within the scope."""
-        return Wanted("scorer", data, model, recipe, seed, self._of("scorer."), "quick" if self.changes else "")
+        label = "quick" if self.changes else ""
+        return Wanted("scorer", data, model, recipe, seed, self._of("scorer."), label, self.most_epochs)
 
     def walker(self, data: str, model: str, recipe: str, seed: int = 0, overrides: Sequence[str] = (), label: str = "") -> Wanted:
         """A walker within the scope; with what makes it quick, its scorer too."""
         said = {override.partition("=")[0] for override in overrides}
         own = tuple(change for change in self.changes if change.partition("=")[0] not in said)
         labels = [part for part in (label, "quick" if self.changes else "") if part]
-        return Wanted("walker", data, model, recipe, seed, (*overrides, *own), "-".join(labels))
+        return Wanted("walker", data, model, recipe, seed, (*overrides, *own), "-".join(labels), self.most_epochs)
 
     def variant(self, data: str, model: str, recipe: str, name: str, base: Sequence[str] = (), seed: int = 0) -> Wanted:
         """A walker whole, without reward shaping, or without action dropout; `base` are changes of all three."""

@@ -68,6 +68,7 @@ def reproduce(
     runs: Path | None = None,
     ledger: Path | None = None,
     changes: Sequence[str] = (),
+    most_epochs: int = 0,
     mirror: Path | None = None,
     onlooker: Onlooker | None = None,
 ) -> Reproduced:
@@ -75,7 +76,7 @@ def reproduce(
 
     Runs go to `out/runs` and results to `out/ledger`, unless other folders are named. `changes` are made in all runs, for trials.
     """
-    scope = scope_of(data_sets, seeds, quick=quick, changes=changes)
+    scope = scope_of(data_sets, seeds, quick=quick, changes=changes, most_epochs=most_epochs)
     targets = targets_of(names)
     book = Book(Ledger(ledger or out / "ledger"), scope)
     maker = _Maker(book.ledger, runs or out / "runs", mirror, onlooker or Nobody())
@@ -95,7 +96,14 @@ def reproduce(
     return Reproduced(len(planned(targets, scope)), made, left, was_interrupted, report)
 
 
-def scope_of(data_sets: Sequence[str], seeds: Sequence[int] | None, *, quick: bool = False, changes: Sequence[str] = ()) -> Scope:
+def scope_of(
+    data_sets: Sequence[str],
+    seeds: Sequence[int] | None,
+    *,
+    quick: bool = False,
+    changes: Sequence[str] = (),
+    most_epochs: int = 0,
+) -> Scope:
     """The data sets and seeds that are meant."""
     known, wanted = {fold_name(name): name for name in TITLES}, []
     for name in data_sets:
@@ -105,7 +113,7 @@ def scope_of(data_sets: Sequence[str], seeds: Sequence[int] | None, *, quick: bo
     if quick and any(name != "umls" for name in wanted):
         raise SettingsError("--quick is for umls only", remedy="Leave --data or --quick out.")
     chosen = ("umls",) if quick else tuple(name for name in TITLES if name in wanted) or tuple(TITLES)
-    return Scope(chosen, None if seeds is None else tuple(seeds), (*(QUICK if quick else ()), *changes))
+    return Scope(chosen, None if seeds is None else tuple(seeds), (*(QUICK if quick else ()), *changes), most_epochs)
 
 
 class _Maker:

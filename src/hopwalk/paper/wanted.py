@@ -17,6 +17,8 @@ BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_questio
 class Wanted:
     """A scorer, or a walker that `model` rewards, by a recipe, with some settings changed; `label` is for them in the name.
 
+    `most_epochs` is a limit below that of the recipe, 0 for none; it makes no other run of it.
+
     >>> Wanted("walker", "umls", "conve", "paper", overrides=("walker.action_dropout=0.0",), label="no-ad").name
     'umls-paper-conve-no-ad-0'
     """
@@ -28,6 +30,7 @@ class Wanted:
     seed: int = 0
     overrides: tuple[str, ...] = ()
     label: str = ""
+    most_epochs: int = 0
 
     @property
     def name(self) -> str:
@@ -43,10 +46,21 @@ class Wanted:
     @property
     def said(self) -> list[str]:
         """All that differs from the defaults, as `name=value`."""
-        if self.kind == "scorer":
-            return [f"scorer.model={self.model}", f"scorer.recipe={self.recipe}", f"scorer.seed={self.seed}", *self.overrides]
-        alone = ["walker.reward_shaping=false", "walker.guidance=0.0"] if self.model == NOBODY else []
-        return [f"walker.recipe={self.recipe}", f"walker.seed={self.seed}", *alone, *self.overrides]
+        recipe = [f"{self.kind}.recipe={self.recipe}", f"{self.kind}.seed={self.seed}"]
+        model = [f"scorer.model={self.model}"] if self.kind == "scorer" else []
+        return [*recipe, *model, *self._changes]
+
+    @property
+    def _changes(self) -> list[str]:
+        """What differs from the recipe."""
+        is_alone = self.kind == "walker" and self.model == NOBODY
+        changes = ["walker.reward_shaping=false", "walker.guidance=0.0"] if is_alone else []
+        changes += self.overrides
+        if self.most_epochs:
+            named = [f"{self.kind}.recipe={self.recipe}", *([f"scorer.model={self.model}"] if self.kind == "scorer" else [])]
+            epochs = getattr(_loaded(self.data, (*named, *changes)), self.kind).epochs
+            changes += [f"{self.kind}.epochs={self.most_epochs}"] if epochs > self.most_epochs else []
+        return changes
 
     @property
     def settings(self) -> Settings:
@@ -63,19 +77,18 @@ class Wanted:
     def scorer(self) -> Wanted:
         """The scorer that it needs, by the modern recipe, whose probabilities are calibrated."""
         overrides = tuple(override for override in self.overrides if override.startswith("scorer."))
-        return Wanted("scorer", self.data, self.model, "modern", self.seed, overrides, "quick" if overrides else "")
+        label = "quick" if overrides else ""
+        return Wanted("scorer", self.data, self.model, "modern", self.seed, overrides, label, self.most_epochs)
 
     @property
     def command(self) -> str:
         """The command that makes such a run by hand."""
         if self.kind == "scorer":
             options = f"--scorer {self.model} --recipe {self.recipe} --seed {self.seed}"
-            changes = self.overrides
         else:
             reward = f" --reward {self.model}" if self.needs_scorer else ""
             options = f"--walker {self.recipe} --seed {self.seed}{reward}"
-            changes = tuple(self.said[2:])
-        return " ".join([f"hopwalk train {self.data} {options}", *(f"--set {change}" for change in changes)])
+        return " ".join([f"hopwalk train {self.data} {options}", *(f"--set {change}" for change in self._changes)])
 
     def with_seed(self, seed: int) -> Wanted:
         """The same with another seed."""
