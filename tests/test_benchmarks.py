@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from benchmarks import ingest
+from benchmarks import asking, ingest
 from benchmarks.machine import PROJECT, source_sha256
 from benchmarks.powerlaw import PowerLawGraph, write_power_law_graph
 
@@ -101,3 +101,25 @@ def test_the_page_shows_the_results():
     assert results["machine"]["commit"][:7] in page
     assert not results["machine"]["has_uncommitted_source"]
     assert max(measured["hopwalk"]["save"]["peak_memory_bytes"] for measured in results["measured"]) < ingest.MEMORY_LIMIT_BYTES
+
+
+# Asking
+
+
+def test_asking_is_measured_and_put_into_the_page(village_run: Path, tmp_path: Path):
+    row = asking.throughput(village_run, num_questions=20, repeats=1)
+    assert 5 < row["questions"] <= 20 and row["beam"] == 32 and row["together_per_second"] > 0 and row["same_answers"] > 0.9
+    stages = asking.cold_start(village_run, ("child 0", "uncle"), repeats=1)
+    assert set(stages) == {*asking.STAGES} and min(stages.values()) >= 0
+    page = tmp_path / "page.md"
+    page.write_text(
+        "before\n<!-- asking: cold -->\nstale\n<!-- end -->\nbetween\n<!-- asking: throughput -->\n<!-- end -->\nafter\n"
+    )
+    asking.fill_in(page, {"cold": {"village": stages}, "throughput": {"village": row}})
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n") and text.endswith("after\n") and "stale" not in text and text.count("| village |") == 2
+
+
+def test_the_page_has_places_for_the_tables_of_asking():
+    text = asking.PAGE.read_text(encoding="utf-8")
+    assert all(text.count(f"<!-- asking: {name} -->") == 1 for name in ("cold", "throughput"))
