@@ -8,14 +8,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import requests
 from benchmarks import serving as serving_results
 
-from hopwalk import __version__
+from hopwalk import __version__, api
 from hopwalk.asking import ask, ask_many
+from hopwalk.data.dataset import assemble
+from hopwalk.data.reading import LabelledFacts
 from hopwalk.explaining import explain
 from hopwalk.web import tasks
 from hopwalk.web.app import STATIC
@@ -30,7 +34,8 @@ from hopwalk.web.limits import (
     Limits,
 )
 from hopwalk.web.served import ServedRun, load_runs
-from tests.serving import LONG, SCRIPT, Client, serving
+from tests.serving import LONG, QUICK, SCRIPT, Client, serving
+from tests.villages import settings_of
 
 QUESTION = {"head": "child 0", "relation": "uncle"}
 
@@ -99,6 +104,25 @@ def test_another_run_can_be_asked(client: Client):
     found = client.post("ask", {"run": "hostile", "head": SCRIPT, "relation": "meets"}).json()
     assert found["run"] == "hostile" and found["head"] == SCRIPT
     assert LONG in [answer["entity"] for answer in found["answers"]]
+
+
+def test_entities_of_the_same_name_are_told_apart_by_their_keys(tmp_path: Path):
+    facts = pl.DataFrame(
+        [("Q1", "P1", "Q2"), ("Q1", "P1", "Q3"), ("Q2", "P1", "Q3")], schema=["head", "relation", "tail"], orient="row"
+    )
+    dataset = assemble("named", LabelledFacts({"train": facts}, names={"Q1": "Bob", "Q2": "Ann", "Q3": "Ann", "P1": "knows"}))
+    folder = api.train(dataset, settings_of(QUICK), out=tmp_path / "named").path
+    with serving(load_runs([folder])) as client:
+        found = client.post("ask", {"head": "bob", "relation": "knows"}).json()
+        told = {"run": "named", "head": "Q1", "name": "Bob", "relation": "P1", "relation_name": "knows"}
+        assert {name: found[name] for name in told} == told
+        assert {answer["key"]: answer["entity"] for answer in found["answers"]} == {"Q1": "Bob", "Q2": "Ann", "Q3": "Ann"}
+        for key in ("Q2", "Q3"):
+            explained = client.post("explain", {"head": "Q1", "relation": "P1", "tail": key}).json()
+            assert (explained["head"], explained["tail"]) == ("Bob", "Ann")
+        problem = problem_of(client.post("ask", {"head": "Ann", "relation": "P1"}), 404)
+        assert {"Q2", "Q3"} <= {*problem["suggestions"]} and "Q2 (Ann)" in problem["remedy"]
+        assert client.get("api/v1/entities", params={"q": "an"}).json()["entities"][0] == {"entity": "Q2", "name": "Ann"}
 
 
 # Many at once

@@ -123,10 +123,9 @@ class Desk:
         """The entity that a field of the request names."""
         return await self._found(entity_id, run, text, field, run.entities, run.dataset.entities)
 
-    async def relation(self, run: ServedRun, text: str) -> str:
-        """The relation that the request names, with ⁻¹ for its inverse."""
-        found = await self._found(directed_relation_id, run, text, "relation", run.relations, run.dataset.relations)
-        return run.relation_key(found)
+    async def relation(self, run: ServedRun, text: str) -> int:
+        """The relation that the request names, or its inverse."""
+        return await self._found(directed_relation_id, run, text, "relation", run.relations, run.dataset.relations)
 
     async def _found(
         self,
@@ -166,9 +165,11 @@ def _api(desk: Desk) -> APIRouter:
         run = desk.run(question.run)
         head_id = await desk.entity(run, question.head, "head")
         head, name = run.dataset.entities[head_id], run.dataset.entities.name(head_id)
-        relation = await desk.relation(run, question.relation)
+        relation_id = await desk.relation(run, question.relation)
+        relation, relation_name = run.relation_key(relation_id), run.relation_name(relation_id)
         answers = await desk.done(Asking(run, question.k, question.paths, question.only_new), (head, relation))
-        return JSONResponse({"run": run.name, "head": head, "name": name, "relation": relation, "answers": answers})
+        about = {"run": run.name, "head": head, "name": name, "relation": relation, "relation_name": relation_name}
+        return JSONResponse(about | {"answers": answers})
 
     @router.post("/explain", response_model=schemas.ExplainBody, responses=asked)
     async def explain(question: schemas.ExplainRequest) -> Response:
@@ -176,7 +177,7 @@ def _api(desk: Desk) -> APIRouter:
         run = desk.run(question.run)
         ends = {"head": question.head, "tail": question.tail}
         head, tail = [run.dataset.entities[await desk.entity(run, text, field)] for field, text in ends.items()]
-        relation = await desk.relation(run, question.relation)
+        relation = run.relation_key(await desk.relation(run, question.relation))
         return JSONResponse({"run": run.name} | await desk.done(Explaining(run, question.paths), (head, relation, tail)))
 
     _add_searches(router, desk)

@@ -78,7 +78,8 @@ class AskBody(BaseModel):
     run: str
     head: str = Field(description="Its key.")
     name: str = Field(description="The head's name for people.")
-    relation: str
+    relation: str = Field(description="Its key, with ⁻¹ for the inverse.")
+    relation_name: str = Field(description="The relation's name for people, with ⁻¹ for the inverse.")
     answers: list[AnswerBody]
 
 
@@ -142,6 +143,7 @@ class ExampleBody(BaseModel):
     head: str
     name: str
     relation: str
+    relation_name: str
 
 
 class RunBody(BaseModel):

@@ -64,6 +64,13 @@ class ServedRun:
         is_inverse = bool(ids.is_inverse(directed_id))
         return self.dataset.relations[ids.inverse(directed_id)] + INVERSE if is_inverse else self.dataset.relations[directed_id]
 
+    def relation_name(self, directed_id: int) -> str:
+        """The relation for people."""
+        ids = self.dataset.relation_ids
+        is_inverse = bool(ids.is_inverse(directed_id))
+        name = self.dataset.relations.name(ids.inverse(directed_id) if is_inverse else directed_id)
+        return name + INVERSE if is_inverse else name
+
     def relations_by_use(self, text: str, entity_id: int | None, limit: int) -> list[dict[str, Any]]:
         """Relations and inverses that the text finds: first those with most facts of the entity, then those with most facts."""
         ids, stem = self.dataset.relation_ids, text.removesuffix(INVERSE)
@@ -121,8 +128,12 @@ class ServedRun:
             rows = np.flatnonzero(asked.relations == relation)
             if len(rows):
                 head = int(asked.heads[rows[len(rows) // 2]])
-                names = self.dataset.entities[head], self.dataset.entities.name(head), self.dataset.relations[relation]
-                yield dict(zip(("head", "name", "relation"), names, strict=True))
+                yield {
+                    "head": self.dataset.entities[head],
+                    "name": self.dataset.entities.name(head),
+                    "relation": self.relation_key(relation),
+                    "relation_name": self.relation_name(relation),
+                }
 
 
 def load_runs(folders: Sequence[str | Path]) -> dict[str, ServedRun]:

@@ -135,8 +135,9 @@ async function ask() {
 function showAnswers(found) {
   const { answers, name } = found;
   if (head.value === found.head) head.set(found.head, name);
-  $("asked").replaceChildren(...sentence(name, found.relation));
-  $("asked").dataset.head = name;
+  if (relation.value === found.relation) relation.set(found.relation, found.relation_name);
+  $("asked").replaceChildren(...sentence(name, found.relation_name));
+  Object.assign($("asked").dataset, { head: name, relation: found.relation_name });
   const chances = answers.map((answer) => answer.probability ?? answer.path_probability ?? 0);
   const byScorer = answers.some((answer) => answer.probability !== null);
   const largest = byScorer ? 1 : Math.max(...chances, 1e-12);
@@ -147,7 +148,7 @@ function showAnswers(found) {
     button.dataset.key = answers[place].key;
   });
   $("result").hidden = false;
-  const { name: asks } = splitRelation(found.relation);
+  const { name: asks } = splitRelation(found.relation_name);
   document.title = `${clipped(name)} · ${clipped(asks)} · hopwalk`;
   const { hops } = runs.find((run) => run.run === view.run);
   const unreached = !answers.some((answer) => answer.paths.length);
@@ -178,7 +179,7 @@ async function explain() {
     const question = { run: view.run, head: view.head, relation: view.relation, tail: view.answer, paths: 5 };
     const found = await post("explain", question, request.signal);
     if (request.signal.aborted) return;
-    $("explanation").replaceChildren(...explanation(found, $("asked").dataset.head), linkButton());
+    $("explanation").replaceChildren(...explanation(found, $("asked").dataset), linkButton());
     $("explanation").hidden = false;
     speak(`Explained: ${clipped(found.tail)}.`);
     reveal($("reason"));
@@ -278,7 +279,7 @@ function showCard(run) {
   );
   $("examples").replaceChildren(
     ...run.examples.map((example) => {
-      const link = element("a", "", ...sentence(example.name, example.relation));
+      const link = element("a", "", ...sentence(example.name, example.relation_name));
       link.href = addressOf({ ...view, run: run.run, head: example.head, relation: example.relation, k: FEW, answer: "" });
       link.addEventListener("click", (event) => {
         if (event.metaKey || event.ctrlKey || event.shiftKey) return;

@@ -48,9 +48,9 @@ export function answerItem(answer, head, mostLikely) {
   return element("li", "", button);
 }
 
-/** Why this answer, or why not. */
-export function explanation(found, headName) {
-  const title = element("h2", "claim", ...sentence(headName, found.relation, found.tail));
+/** Why this answer, or why not; `asked` has the names of head and relation. */
+export function explanation(found, asked) {
+  const title = element("h2", "claim", ...sentence(asked.head, asked.relation, found.tail));
   title.id = "claim";
   title.tabIndex = -1;
   const parts = [title, element("p", "verdict", ...verdict(found))];
@@ -59,7 +59,7 @@ export function explanation(found, headName) {
   if (picture) parts.push(pictureFrame(picture, found));
   if (found.reasons.length) {
     parts.push(element("h3", "", found.why_not ? "A path that a wider search finds" : "Paths, likeliest first"));
-    parts.push(element("ol", "reasons", ...found.reasons.map((reason) => reasonItem(reason, headName))));
+    parts.push(element("ol", "reasons", ...found.reasons.map((reason) => reasonItem(reason, asked.head))));
   }
   return parts;
 }
@@ -119,7 +119,8 @@ export function problem(error, take) {
       return button;
     });
     parts.push(element("p", "suggestions", "Did you mean ", ...offered));
-  } else if (remedy) {
+  }
+  if (remedy && !(suggestions.length && remedy.startsWith("Did you mean"))) {
     parts.push(element("p", "", label(remedy, "")));
   }
   return parts;
