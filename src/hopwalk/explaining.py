@@ -102,7 +102,10 @@ class Explanation:
 
 
 def explain(trained: TrainedWalker, head: str, relation: str, tail: str, *, num_paths: int = 5) -> Explanation:
-    """Why `tail` is an answer of `(head, relation, ?)`, or why not; the fact itself, if the graph has it, is not walked."""
+    """Why `tail` is an answer of `(head, relation, ?)`, or why not.
+
+    The fact itself, if the graph has it, is not walked, and walks do not end at other known answers.
+    """
     dataset, walker = trained.dataset, trained.walker
     ids = entity_id(trained, head), directed_relation_id(trained, relation), entity_id(trained, tail)
     columns = [np.array([id_], dtype=np.int32) for id_ in ids]
@@ -142,7 +145,6 @@ def _searched(trained: TrainedWalker, questions: Questions, log_odds: Any, beam:
         pooling=trained.settings.walker.pooling,
         log_odds=log_odds,
         num_paths=num_paths,
-        blocks_known=False,
     )
 
 

@@ -195,7 +195,7 @@ def ranks_along(
     walks, hops, ranks = walker.begin(question), len(trail) // 2, []
     scores, followed = torch.zeros(1), 0  # the walk that follows the path
     for hop in range(hops):
-        choices = walker.step(walks, question, is_last=hop == hops - 1, log_odds=log_odds, blocks_known=False)
+        choices = walker.step(walks, question, is_last=hop == hops - 1, log_odds=log_odds)
         totals = ragged.spread(scores, choices.offsets) + choices.log_probs
         own = slice(int(choices.offsets[followed]), int(choices.offsets[followed + 1]))
         is_step = (choices.relations[own] == trail[2 * hop]) & (choices.tails[own] == trail[2 * hop + 1])
