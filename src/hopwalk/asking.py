@@ -64,9 +64,10 @@ def _answered(trained: TrainedWalker, questions: Questions, k: int, num_paths: i
             log_odds[hidden] = -torch.inf
     entities, scores, is_chosen = _best(found, log_odds, trained.blend_weight or 0.0, k)
     reached = found.reached(is_chosen, num_paths=ROOM * num_paths)
-    chances = None if log_odds is None else torch.sigmoid(log_odds.gather(1, entities)).tolist()
+    chances = None if log_odds is None else torch.sigmoid(log_odds.gather(1, entities)).numpy().tolist()
     answers: list[Answers] = []
-    bounds, log_probs, paths = reached.offsets.tolist(), reached.scores.tolist(), PathsInWords(dataset, reached)
+    bounds, log_probs, paths = reached.offsets.numpy().tolist(), reached.scores.numpy().tolist(), PathsInWords(dataset, reached)
+    listed_entities, listed_scores = entities.numpy().tolist(), scores.numpy().tolist()
     for row, (head, relation) in enumerate(zip(questions.heads.tolist(), questions.relations.tolist(), strict=True)):
         own = set(known[known_offsets[row] : known_offsets[row + 1]].tolist())
         places = dict(
@@ -74,7 +75,7 @@ def _answered(trained: TrainedWalker, questions: Questions, k: int, num_paths: i
         )
         name = dataset.entities.name(head), directed_relation_name(dataset, relation)
         listed = Answers([], *name, hops=trained.settings.walk.hops)
-        for column, (entity, score) in enumerate(zip(entities[row].tolist(), scores[row].tolist(), strict=True)):
+        for column, (entity, score) in enumerate(zip(listed_entities[row], listed_scores[row], strict=True)):
             if score == -np.inf:
                 break
             place = places.get(entity)
@@ -119,8 +120,9 @@ class PathsInWords:
     """The paths to the entities that were reached, with the names of what they pass."""
 
     def __init__(self, dataset: Dataset, reached: Reached) -> None:
-        self._offsets, self._paths = reached.path_offsets.tolist(), reached.paths.tolist()
-        self._log_probs: list[float] = reached.path_scores.tolist()
+        # By way of numpy, whose `tolist` takes a hundredth of the time of torch's.
+        self._offsets, self._paths = reached.path_offsets.numpy().tolist(), reached.paths.numpy().tolist()
+        self._log_probs: list[float] = reached.path_scores.numpy().tolist()
         self._stay_id = dataset.relation_ids.stay_id
         self._dataset, self._edge = dataset, cache(self._edge_in_words)  # the same edges come again and again
 
