@@ -8,12 +8,14 @@ are those of the LSTM, the two layers of the policy and the scores of edges, for
 of square matrices with the same number of threads, measured in the same process.
 
 With `--growth`, training on power-law graphs of 10⁴ to 5·10⁶ entities: a minibatch should take about as long on all of them.
+With `--tables`, nothing is measured; the tables in docs/benchmarks.md are filled in.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import time
 from dataclasses import asdict, dataclass, replace
 from statistics import median
@@ -35,6 +37,7 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import TriplePacking, Triples, sorted_unique
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.graph import build_graph
+from hopwalk.run import write_text
 from hopwalk.scorers.models import build_scorer
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.forecast import choices_of_walk, operations_of_question, product_rate
@@ -45,6 +48,21 @@ from hopwalk.walker.training import WalkerLearner
 DATA = ("umls", "kinship", "fb15k-237", "wn18rr", "nell-995")
 ENTITIES = (10_000, 100_000, 1_000_000, 5_000_000)
 RESULTS = PROJECT / "results" / "walkers-speed.json"
+PAGE = PROJECT / "docs" / "benchmarks.md"
+TITLES = (
+    "data",
+    "minibatches/s",
+    "plain",
+    "ratio",
+    "test triples/s",
+    "plain",
+    "ratio",
+    "peak MB",
+    "plain",
+    "GFLOP/s",
+    "of product",
+    "on one thread",
+)
 
 
 @dataclass(frozen=True)
@@ -200,7 +218,11 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=640, help="test triples to decode with our engine")
     parser.add_argument("--plain-questions", type=int, default=64, help="and with the plain reference")
     parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--tables", action="store_true")
     given = parser.parse_args()
+    if given.tables:
+        write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
+        return
     console = Console()
     found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     if given.growth:
@@ -222,43 +244,63 @@ def main() -> None:
                 "training_ratio": ours.minibatches_per_second / plain.minibatches_per_second,
                 "decoding_ratio": ours.questions_per_second / plain.questions_per_second,
             }
-            console.print(_table(found["sets"]))
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            console.print(_table({data: found["sets"][data]}))
+    write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+
+
+def _rows(sets: dict[str, Any]) -> list[list[str]]:
+    rows = []
+    for data, row in sets.items():
+        ours, plain, alone = row["ours"], row["plain"], row["ours_on_one_thread"]
+        rows.append(
+            [
+                data,
+                f"{ours['minibatches_per_second']:.2f}",
+                f"{plain['minibatches_per_second']:.3f}",
+                f"{row['training_ratio']:.1f}",
+                f"{ours['questions_per_second']:,.0f}",
+                f"{plain['questions_per_second']:.1f}",
+                f"{row['decoding_ratio']:.1f}",
+                f"{ours['peak_memory_bytes'] / 2**20:,.0f}",
+                f"{plain['peak_memory_bytes'] / 2**20:,.0f}",
+                f"{ours['gflops']:.0f}",
+                f"{ours['share_of_product']:.0%}",
+                f"{alone['share_of_product']:.0%}",
+            ]
+        )
+    return rows
 
 
 def _table(sets: dict[str, Any]) -> Table:
-    table = Table(
-        "data",
-        "minibatches/s",
-        "plain",
-        "ratio",
-        "questions/s",
-        "plain",
-        "ratio",
-        "peak MB",
-        "plain",
-        "GFLOP/s",
-        "of product",
-        "on one thread",
-    )
-    for data, row in sets.items():
-        ours, plain, alone = row["ours"], row["plain"], row.get("ours_on_one_thread", {})
-        table.add_row(
-            data,
-            f"{ours['minibatches_per_second']:.2f}",
-            f"{plain['minibatches_per_second']:.3f}",
-            f"{row['training_ratio']:.1f}",
-            f"{ours['questions_per_second']:.1f}",
-            f"{plain['questions_per_second']:.2f}",
-            f"{row['decoding_ratio']:.1f}",
-            f"{ours['peak_memory_bytes'] / 2**20:,.0f}",
-            f"{plain['peak_memory_bytes'] / 2**20:,.0f}",
-            f"{ours['gflops']:.0f}",
-            f"{ours['share_of_product']:.0%}",
-            f"{alone['share_of_product']:.0%}" if alone else "",
-        )
+    table = Table(*TITLES)
+    for row in _rows(sets):
+        table.add_row(*row)
     return table
+
+
+def with_tables(page: str) -> str:
+    """The text of the page with its tables as they are in the results, between `<!-- speed: NAME -->` and `<!-- end -->`."""
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    growth = [
+        [
+            f"{row['entities']:,}",
+            f"{row['facts']:,}",
+            f"{1000 * row['seconds_per_minibatch']:.0f}",
+            f"{row['peak_memory_bytes'] / 2**20:,.0f}",
+        ]
+        for row in found["growth"]["rows"]
+    ]
+    tables = {
+        "walkers": [list(TITLES), *_rows(found["sets"])],
+        "growth": [["entities", "facts", "milliseconds a minibatch", "peak MB"], *growth],
+    }
+    for name, (titles, *rows) in tables.items():
+        lines = [titles, ["---", *["---:"] * (len(titles) - 1)], *rows]
+        made = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        page = re.sub(
+            rf"<!-- speed: {name} -->.*?<!-- end -->", f"<!-- speed: {name} -->\n{made}\n<!-- end -->", page, flags=re.DOTALL
+        )
+    return page
 
 
 if __name__ == "__main__":

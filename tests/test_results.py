@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from benchmarks import paper_page, walker_results
+from benchmarks import paper_page, walker_results, walkers
 from benchmarks.scorer_results import PAGES, PAPER, RESULTS, with_tables
 
 
@@ -52,6 +52,12 @@ def test_a_result_of_a_walker_says_what_made_it(path: Path):
     assert set(result["test"]) == rankings
     for found in result["test"].values():
         assert 0 < found["tails"]["mrr_pessimistic"] <= found["tails"]["mrr"] <= found["tails"]["mrr_optimistic"] <= 1
+
+
+def test_tables_of_speed_are_those_of_the_results():
+    text = walkers.PAGE.read_text(encoding="utf-8")
+    assert walkers.with_tables(text) == text, "make them again with: python -m benchmarks.walkers --tables"
+    assert text.count("<!-- speed: ") == 2
 
 
 def test_the_paper_page_and_its_figures_are_those_of_the_ledger():
