@@ -19,7 +19,7 @@ demo: $(VENV)/.installed  ## Look at the bundled UMLS graph, train scorer and wa
 	@echo "The same on a page: $(BIN)/hopwalk serve runs/umls"
 
 test: $(VENV)/.installed-dev browser  ## Run the tests
-	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m pytest
+	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 browser:  ## Install Debian's chromium for the tests of the page, if it is missing and can be installed
 	@if [ -x /usr/bin/chromium ]; then exit 0; fi; \
