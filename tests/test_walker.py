@@ -14,7 +14,7 @@ from hopwalk.data.triples import Triples
 from hopwalk.graph import build_graph
 from hopwalk.optimizers import Optimizer
 from hopwalk.walker import ragged, steps
-from hopwalk.walker.beam import beam_scores, beam_search
+from hopwalk.walker.beam import beam_search
 from hopwalk.walker.counting import DistinctCount
 from hopwalk.walker.edge_scores import _Dense, _Sampled
 from hopwalk.walker.learning import Baseline, policy_loss
@@ -320,7 +320,7 @@ def test_a_wide_beam_is_exhaustive(hops: int, pooling: str):
     expected: dict[int, list[float]] = {}
     for path, log_prob in paths:
         expected.setdefault(path[-1][1], []).append(float(log_prob))
-    found = beam_search(walker, questions, hops=hops, beam=10_000, pooling=pooling, num_paths=10_000)
+    found = beam_search(walker, questions, hops=hops, beam=10_000, pooling=pooling).reached(num_paths=10_000)
     scores = dict(zip(found.entities.tolist(), found.scores.tolist(), strict=True))
     pooled = {end: max(values) if pooling == "max" else float(np.logaddexp.reduce(values)) for end, values in expected.items()}
     assert scores == pytest.approx(pooled, abs=1e-5)
@@ -336,10 +336,12 @@ def test_a_wide_beam_is_exhaustive(hops: int, pooling: str):
 @pytest.mark.parametrize("pooling", ["max", "sum"])
 def test_scores_of_all_entities_are_those_of_the_search(beam: int, pooling: str):
     walker, questions = walker_of(), asked((0, 1), (3, 1), (1, 2))
-    found = beam_search(walker, questions, hops=3, beam=beam, pooling=pooling)
+    beams = beam_search(walker, questions, hops=3, beam=beam, pooling=pooling)
+    found = beams.reached()
     expected = torch.full((3, 5), -torch.inf)
     expected[ragged.rows_of(found.offsets), found.entities] = found.scores
-    assert torch.allclose(beam_scores(walker, questions, hops=3, beam=beam, pooling=pooling), expected, atol=1e-5)
+    assert torch.equal(beams.all_scores(), expected)
+    assert (expected > -torch.inf).sum(dim=1).max() <= beam
 
 
 def test_marks_and_the_set_of_known_answers_agree(monkeypatch: pytest.MonkeyPatch):
@@ -355,9 +357,9 @@ def test_marks_and_the_set_of_known_answers_agree(monkeypatch: pytest.MonkeyPatc
 def test_questions_are_decoded_together_as_alone():
     walker = walker_of()
     pairs = [(0, 0), (3, 1), (1, 2), (4, 0)]
-    together = beam_search(walker, asked(*pairs), hops=3, beam=3, num_paths=2)
+    together = beam_search(walker, asked(*pairs), hops=3, beam=3).reached(num_paths=2)
     for row, pair in enumerate(pairs):
-        alone = beam_search(walker, asked(pair), hops=3, beam=3, num_paths=2)
+        alone = beam_search(walker, asked(pair), hops=3, beam=3).reached(num_paths=2)
         part = slice(together.offsets[row], together.offsets[row + 1])
         assert together.entities[part].tolist() == alone.entities.tolist()
         assert torch.allclose(together.scores[part], alone.scores, atol=1e-5)
@@ -367,15 +369,15 @@ def test_questions_are_decoded_together_as_alone():
 
 def test_known_answers_are_no_answers_unless_asked_for():
     walker = walker_of()
-    hidden = beam_search(walker, asked((0, 0)), hops=2, beam=50)
-    shown = beam_search(walker, asked((0, 0)), hops=2, beam=50, blocks_known=False)
+    hidden = beam_search(walker, asked((0, 0)), hops=2, beam=50).reached()
+    shown = beam_search(walker, asked((0, 0)), hops=2, beam=50, blocks_known=False).reached()
     assert not {1, 2} & set(hidden.entities.tolist()) and {1, 2} < set(shown.entities.tolist())
 
 
 def test_guidance_counts_on_the_last_hop():
     walker = walker_of(guidance=1.0)
     log_odds = torch.tensor([[0.0, 0.0, 0.0, 50.0, 0.0]])
-    found = beam_search(walker, asked((0, 1)), hops=2, beam=50, log_odds=log_odds)
+    found = beam_search(walker, asked((0, 1)), hops=2, beam=50, log_odds=log_odds).reached()
     assert found.entities[0] == 3
 
 

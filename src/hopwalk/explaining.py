@@ -137,15 +137,9 @@ def explain(trained: TrainedWalker, head: str, relation: str, tail: str, *, num_
 
 
 def _searched(trained: TrainedWalker, questions: Questions, log_odds: Any, beam: int, num_paths: int) -> Reached:
-    return beam_search(
-        trained.walker,
-        questions,
-        hops=trained.settings.walk.hops,
-        beam=beam,
-        pooling=trained.settings.walker.pooling,
-        log_odds=log_odds,
-        num_paths=num_paths,
-    )
+    hops, pooling = trained.settings.walk.hops, trained.settings.walker.pooling
+    found = beam_search(trained.walker, questions, hops=hops, beam=beam, pooling=pooling, log_odds=log_odds)
+    return found.reached(num_paths=num_paths)
 
 
 def _place(found: Reached, entity: int) -> int | None:

@@ -100,22 +100,26 @@ class Beam:
         offsets = ragged.offsets_of(is_taken.sum(dim=1))
         return Reached(offsets, entities, self.scores[is_taken], path_offsets, last.totals[rows], paths)
 
+    def all_scores(self) -> Tensor:
+        """The score of every entity [Q, E], -inf for those that are not reached."""
+        return torch.full((len(self.entities), self.num_entities), -torch.inf).scatter_(1, self.entities, self.scores)
+
     def _best_edges(self, places: Tensor, num_paths: int) -> tuple[Tensor, Tensor]:
         """For each place in [Q, E], the likeliest edges that lead there: where each place's begin [P+1], and their rows."""
         numbers = torch.full((len(self.entities) * self.num_entities,), -1)
         numbers[places] = torch.arange(len(places))
         of_edges = numbers.index_select(0, self.last.questions * self.num_entities + self.last.tails)
-        rows = (of_edges >= 0).nonzero().squeeze(1)
+        rows = ragged.places_of(of_edges >= 0)
         rows = rows[torch.argsort(self.last.totals[rows], descending=True, stable=True)]
         of_rows, order = torch.sort(of_edges[rows], stable=True)  # by place, and among those of a place by likelihood
         starts = ragged.offsets_of(torch.bincount(of_rows, minlength=len(places)))
         counts = starts.diff().clamp(max=num_paths)
         offsets = ragged.offsets_of(counts)
-        return offsets, rows[order[torch.arange(int(offsets[-1])) + ragged.spread(starts[:-1] - offsets[:-1], offsets)]]
+        return offsets, rows[order[ragged.ranges(starts[:-1], offsets)]]
 
 
 @torch.inference_mode()
-def search(
+def beam_search(
     walker: Walker,
     questions: Questions,
     *,
@@ -133,43 +137,6 @@ def search(
     scores = _entity_scores(last, len(questions), walker.graph.num_entities, pooling)
     best = torch.topk(scores, min(beam, walker.graph.num_entities), dim=1)
     return Beam(best.indices, best.values, last, walker.graph.num_entities)
-
-
-@torch.inference_mode()
-def beam_search(
-    walker: Walker,
-    questions: Questions,
-    *,
-    hops: int,
-    beam: int,
-    pooling: str = "max",
-    log_odds: Tensor | None = None,
-    num_paths: int = 1,
-    blocks_known: bool = True,
-) -> Reached:
-    """What `search` finds, with the best paths to every entity."""
-    found = search(walker, questions, hops=hops, beam=beam, pooling=pooling, log_odds=log_odds, blocks_known=blocks_known)
-    return found.reached(num_paths=num_paths)
-
-
-@torch.inference_mode()
-def beam_scores(
-    walker: Walker,
-    questions: Questions,
-    *,
-    hops: int,
-    beam: int,
-    pooling: str = "max",
-    log_odds: Tensor | None = None,
-) -> Tensor:
-    """What `search` finds as the score of every entity [Q, E]; -inf for those it does not find."""
-    num_entities = walker.graph.num_entities
-    last = _last_edges(walker, questions, hops, beam, log_odds, True)
-    found = _entity_scores(last, len(questions), num_entities, pooling)
-    if beam < num_entities:
-        best = torch.topk(found, beam, dim=1)
-        found = torch.full_like(found, -torch.inf).scatter_(1, best.indices, best.values)
-    return found
 
 
 def _entity_scores(last: LastEdges, num_questions: int, num_entities: int, pooling: str) -> Tensor:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hopwalk.config import Settings
 from hopwalk.data.triples import Ids
 from hopwalk.parallel import on_all_threads
-from hopwalk.walker.beam import Beam, Reached, beam_scores, search
+from hopwalk.walker.beam import Beam, Reached, beam_search
 from hopwalk.walker.opinions import Opinions
 from hopwalk.walker.steps import Questions, Walker
 
@@ -35,7 +35,7 @@ class Decoder:
     def searched(self, questions: Questions, log_odds: torch.Tensor | None, *, blocks_known: bool = True) -> Beam:
         """Where the walks of some questions lead; `log_odds` [Q, E] are the scorer's."""
         walk = self._settings
-        return search(
+        return beam_search(
             self._walker,
             questions,
             hops=walk.hops,
@@ -47,8 +47,10 @@ class Decoder:
 
     def reached(self, questions: Questions, *, num_paths: int = 1, blocks_known: bool = True) -> Reached:
         """What the walks of some questions reach, with the best paths to every entity."""
-        log_odds = self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None
-        return self.searched(questions, log_odds, blocks_known=blocks_known).reached(num_paths=num_paths)
+        return self.searched(questions, self._log_odds(questions), blocks_known=blocks_known).reached(num_paths=num_paths)
+
+    def _log_odds(self, questions: Questions) -> torch.Tensor | None:
+        return self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None
 
     def path_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
         """The log-probability of every entity by its paths, -inf where none leads to it [Q, E]."""
@@ -57,14 +59,7 @@ class Decoder:
         def decode(first: int) -> None:
             rows = slice(first, first + self.questions_at_once)
             questions = Questions(_ids(heads[rows]), _ids(relations[rows]))
-            scores[rows] = beam_scores(
-                self._walker,
-                questions,
-                hops=self._settings.hops,
-                beam=self._settings.beam,
-                pooling=self._pooling,
-                log_odds=self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None,
-            ).numpy()
+            scores[rows] = self.searched(questions, self._log_odds(questions)).all_scores().numpy()
 
         on_all_threads(decode, range(0, len(heads), self.questions_at_once))
         return scores
