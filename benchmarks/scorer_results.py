@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks.machine import PROJECT, describe_source
 from hopwalk import api
 from hopwalk.config import load_settings
+from hopwalk.paper.recording import SCORER_HISTORY, measure
 from hopwalk.published import TABLE_2
 from hopwalk.run import write_text
 
@@ -55,21 +56,14 @@ def make_result(data: str, scorer: str, recipe: str, seed: int, overrides: list[
         "peak_memory_bytes": about["peak_memory_bytes"],
         "epochs": about["epochs"],
         "best_epoch": about["best_epoch"],
-        "history": [{key: record.get(key) for key in ("epoch", "loss", "seconds", "valid_mrr")} for record in run.history],
+        "history": [{key: record.get(key) for key in SCORER_HISTORY} for record in run.history],
         "calibration": about["calibration"],
         "reliability": about["reliability"],
-        "test": _short(api.evaluate(folder, "test").to_dict()),
     }
-    if not run.settings.scorer.learn_valid:  # what has learnt the answers of dev is not ranked by them
-        result["valid"] = _short(api.evaluate(folder, "valid").to_dict())
-        result["valid_complete_filter"] = _short(api.evaluate(folder, "valid", complete_filter=True).to_dict())
+    result |= measure("scorer", folder, has_learnt_dev=run.settings.scorer.learn_valid)
     path = RESULTS / f"{name}.json"
     write_text(path, json.dumps(result, indent=1) + "\n")
     return path
-
-
-def _short(evaluation: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in evaluation.items() if key not in ("relations", "dataset", "split")}
 
 
 TITLES = {"distmult": "DistMult", "complex": "ComplEx", "conve": "ConvE"}

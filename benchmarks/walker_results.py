@@ -20,23 +20,11 @@ from benchmarks.machine import PROJECT, describe_source
 from benchmarks.scorer_results import RUNS, Printer, make_what_is_named
 from hopwalk import api
 from hopwalk.config import Settings, load_settings
+from hopwalk.paper.recording import WALKER_HISTORY, about_scorer, measure
 from hopwalk.published import TABLE_2
 from hopwalk.run import Run, write_text
 
 RESULTS = PROJECT / "results" / "walkers"
-HISTORY = (
-    "epoch",
-    "seconds",
-    "loss",
-    "reward",
-    "entropy",
-    "hits",
-    "false_negative_hits",
-    "unique_paths",
-    "guidance",
-    "valid_mrr",
-    "valid_unreached",
-)
 RANKINGS = ("paths", "scorer", "blend")
 
 
@@ -69,7 +57,7 @@ def make_result(data: str, scorer: str, recipe: str, seed: int, overrides: list[
         "source": json.loads(begun.read_text(encoding="utf-8")),
         "data": about["dataset"],
         "settings": {group: getattr(run.settings, group).model_dump() for group in ("graph", "walk", "walker")},
-        "scorer": _about_scorer(folder),
+        "scorer": about_scorer(folder),
         "status": about["status"],
         "threads": about["threads"],
         "training_seconds": about["seconds"],
@@ -79,11 +67,9 @@ def make_result(data: str, scorer: str, recipe: str, seed: int, overrides: list[
         "best_epoch": about["best_epoch"],
         "blend_weight": about.get("blend_weight"),
         "valid_mrr_by": about.get("valid_mrr_by"),
-        "history": [{key: record[key] for key in HISTORY if key in record} for record in run.history],
+        "history": [{key: record[key] for key in WALKER_HISTORY if key in record} for record in run.history],
     }
-    for split in ("test",) if run.settings.walker.learn_valid else ("valid", "test"):
-        found = api.evaluate_walker(folder, split)
-        result[split] = {by: _short(evaluation.to_dict()) for by, evaluation in found.items()}
+    result |= measure("walker", folder, has_learnt_dev=run.settings.walker.learn_valid)
     write_text(RESULTS / f"{name}.json", json.dumps(result, indent=1) + "\n")
     return RESULTS / f"{name}.json"
 
@@ -98,18 +84,6 @@ def _reward_option(reward: Path | None) -> str:
         return ""
     settings: Settings = Run.open(reward).settings
     return f"--reward {settings.scorer.model}" if Run.open(reward).about["kind"] == "scorer" else "--reward ENSEMBLE"
-
-
-def _about_scorer(folder: Path) -> dict[str, Any] | None:
-    if not (folder / "scorer" / "run.json").exists():
-        return None
-    run = Run.open(folder / "scorer")
-    wanted = ("kind", "members", "valid_mrr", "seconds", "best_epoch")
-    return {"settings": run.settings.scorer.model_dump()} | {key: run.about[key] for key in wanted if key in run.about}
-
-
-def _short(evaluation: dict[str, Any]) -> dict[str, Any]:
-    return {key: evaluation[key] for key in ("filter", "ties", "tails", "strata")}
 
 
 def results() -> list[dict[str, Any]]:

@@ -68,7 +68,7 @@ def describe(wanted: Wanted, folder: Path) -> dict[str, Any]:
         "history": [{name: record[name] for name in names if name in record} for record in history],
     }
     if wanted.kind == "walker":
-        content |= {"scorer": _about_scorer(folder)}
+        content |= {"scorer": about_scorer(folder)}
         content |= {name: about.get(name) for name in ("blend_weight", "valid_mrr_by")}
     else:
         content |= {name: about.get(name) for name in ("calibration", "reliability")}
@@ -93,7 +93,8 @@ def _some(values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: values[name] for name in names}
 
 
-def _about_scorer(folder: Path) -> dict[str, Any] | None:
+def about_scorer(folder: Path) -> dict[str, Any] | None:
+    """What rewards the walker of a folder; None for nothing."""
     if not (folder / "scorer" / "run.json").exists():
         return None
     run = Run.open(folder / "scorer")
