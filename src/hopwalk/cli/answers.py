@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hopwalk.loaded import LoadedWalker
 
 QUESTIONS_AT_ONCE = 256  # of a file: answers are shown as they come
+HOW_QUESTIONS_LOOK = "A question looks so: steroid, a tab, interacts_with."
 
 Facts = Annotated[
     Path | None,
@@ -105,7 +106,8 @@ def _questions_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
     try:
         content = sys.stdin.buffer.read() if is_stdin else file.read_bytes()
     except OSError as error:
-        raise DataError(f"the questions cannot be read: {error.strerror}", path=file) from None
+        remedy = "Give a file with a question a line, or - for standard input."
+        raise DataError(f"the questions cannot be read: {error.strerror}", path=file, remedy=remedy) from None
     number = 0
     for number, encoded in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
         try:
@@ -117,9 +119,9 @@ def _questions_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
             yield number, (columns[0], columns[1])
         elif line.strip():
             told = f"expected a head and a relation with a tab between them, found {len(columns)} column{'s'[: len(columns) - 1]}"
-            raise DataError(told, path=name, line=number, remedy="A question looks so: steroid, a tab, interacts_with.")
+            raise DataError(told, path=name, line=number, remedy=HOW_QUESTIONS_LOOK)
     if not content.strip():
-        raise DataError("there are no questions in it", path=name)
+        raise DataError("there are no questions in it", path=name, remedy=HOW_QUESTIONS_LOOK)
 
 
 def _check_names(walker: LoadedWalker, asked: Sequence[tuple[int, tuple[str, str]]], file: Path) -> None:
