@@ -2,7 +2,7 @@
 
     python -m benchmarks.beams fb15k-237-modern-complex-0 nell-995-modern-complex-0 [--beams 128 256 512] [--questions 1000]
 
-Arguments are walkers of `benchmarks.walker_results`, in `runs/results/`. Nothing is trained, and test is not looked at.
+Arguments are walkers that `hopwalk reproduce --runs runs/results` has trained. Nothing is trained, and test is not looked at.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import json
 import time
 from typing import Any
 
-from benchmarks.machine import PROJECT, describe_source
-from benchmarks.scorer_results import RUNS
+from benchmarks.machine import PROJECT
 from hopwalk.config import changed
+from hopwalk.paper.source import describe_source
 from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
 from hopwalk.run import write_text
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.runs import TrainedWalker, load_walker
 from hopwalk.walker.training import some_questions
 
-RESULTS = PROJECT / "results" / "beams.json"
+RUNS, RESULTS = PROJECT / "runs" / "results", PROJECT / "results" / "beams.json"
 
 
 def measure(trained: TrainedWalker, beam: int, pooling: str, most: int) -> dict[str, Any]:

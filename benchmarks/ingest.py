@@ -28,8 +28,9 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.machine import PROJECT, describe_machine, source_sha256
+from benchmarks.machine import PROJECT, describe_machine
 from benchmarks.powerlaw import PowerLawGraph, write_power_law_graph
+from hopwalk.paper.source import source_sha256
 
 MEMORY_LIMIT_BYTES = 12 * 10**9
 SMALL_TRIPLES, SMALL_ENTITIES = 20_000, 5_000

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import perf_counter
 
-LIBRARIES = ("numpy", "polars", "scipy", "safetensors")
+from hopwalk.paper.source import describe_source
+
 PROJECT = Path(__file__).parent.parent
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
 
@@ -46,53 +44,16 @@ class Machine:
 
 def describe_machine() -> Machine:
     """The machine this runs on, now; takes a few seconds to measure its matrix product."""
+    source = describe_source()
     return Machine(
-        date=datetime.now(UTC).date().isoformat(),
-        load_average=round(os.getloadavg()[0], 2),  # before the measurement below adds to it
-        cpu=cpu_model(),
-        cores=os.cpu_count() or 1,
+        load_average=round(os.getloadavg()[0], 2),  # before the measurements below add to it
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         sgemm_gflops=round(_in_process_with_one_thread("sgemm"), 1),
         sgemm_threads=1,
         first_touch_seconds_per_gb=round(_in_process_with_one_thread("first-touch"), 2),
         system=f"{platform.system()} {platform.machine()}",
-        python=platform.python_version(),
-        libraries={name: version(name) for name in LIBRARIES},
-        commit=_git("rev-parse", "HEAD"),
-        has_uncommitted_source=bool(_git("status", "--porcelain", "--", "src")),
-        source_sha256=source_sha256(),
+        **{field.name: source[field.name] for field in fields(Machine) if field.name in source},
     )
-
-
-def describe_source() -> dict[str, object]:
-    """The short form of `describe_machine`, without measurements."""
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": _git("rev-parse", "HEAD"),
-        "has_uncommitted_source": bool(_git("status", "--porcelain", "--", "src")),
-        "source_sha256": source_sha256(),
-        "cpu": cpu_model(),
-        "cores": os.cpu_count() or 1,
-        "python": platform.python_version(),
-        "libraries": {name: version(name) for name in (*LIBRARIES, "torch")},
-    }
-
-
-def cpu_model() -> str:
-    """The name of the processor."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
-
-
-def source_sha256() -> str:
-    """A hash of the names and contents of the package's Python files."""
-    digest = hashlib.sha256()
-    package = PROJECT / "src" / "hopwalk"
-    for path in sorted(package.rglob("*.py")):
-        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 def sgemm_gflops(size: int = 2048, seconds: float = 1.0) -> float:
@@ -123,14 +84,6 @@ def _in_process_with_one_thread(measurement: str) -> float:
     # The number of threads is fixed when numpy is imported, and memory is new only to a new process.
     command = [sys.executable, __file__, measurement]
     return float(subprocess.run(command, env=os.environ | ONE_THREAD, capture_output=True, check=True).stdout)
-
-
-def _git(*arguments: str) -> str:
-    try:
-        answered = subprocess.run(["git", *arguments], cwd=PROJECT, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return answered.stdout.strip()
 
 
 if __name__ == "__main__":

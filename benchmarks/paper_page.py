@@ -5,7 +5,7 @@
 What is filled in:
 
 - `docs/paper.md` and `docs/figures/` are made whole from the ledger in `results/`, as `hopwalk reproduce all --no-train` does.
-- A table stands between `<!-- paper: short -->` and `<!-- end -->`; those of `scorer_results` and `walker_results` likewise.
+- A table stands between `<!-- paper: short -->` and `<!-- end -->`; those of `result_tables.py` likewise.
 - A number in the text has a mark behind it: `59.4<!-- umls-modern-complex-0 valid.paths.tails.mrr -->` is that of a result,
   x 100; a name that ends in `-*` is the mean over its seeds. `94.0<!-- paper -->` is one of the paper's.
 
@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import scorer_results, walker_results
 from benchmarks.machine import PROJECT
+from benchmarks.result_tables import with_tables
 from hopwalk import published
 from hopwalk.paper.ledger import Ledger, Result
 from hopwalk.paper.parts import CUT, MEANINGS, Book
@@ -35,7 +35,7 @@ from hopwalk.run import write_text
 RESULTS, DOCS = PROJECT / "results", PROJECT / "docs"
 PAGE, FIGURES = DOCS / "paper.md", DOCS / "figures"
 PAGES = [PROJECT / "README.md", *sorted(page for page in DOCS.glob("*.md") if page != PAGE)]
-GENERATED = re.compile(r"<!-- (?:results: \w+|walkers|paper: \w+) -->.*?<!-- end -->", re.DOTALL)
+GENERATED = re.compile(r"<!-- (?:results|paper): \w+ -->.*?<!-- end -->", re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"(?P<number>\d+\.\d+|\?)<!-- (?P<what>[^>]+?) -->")
 NUMBER = re.compile(r"(?<![\w.,/=-])[1-9]\d?\.\d{1,2}(?!\w|\.\d|<!--| (?:s|h|ms|min|MB|GB|kB)\b)")
@@ -56,7 +56,7 @@ def page_and_figures() -> tuple[str, dict[str, str]]:
 
 def filled(text: str) -> str:
     """The text of a page with its tables and marked numbers as the ledger has them."""
-    text = walker_results.with_tables(scorer_results.with_tables(text))
+    text = with_tables(text)
     short = f"<!-- paper: short -->\n{short_table()}\n<!-- end -->"
     text = re.sub(r"<!-- paper: short -->.*?<!-- end -->", lambda _: short, text, flags=re.DOTALL)
     results = Ledger(RESULTS).results

@@ -40,11 +40,12 @@ from rich.table import Table
 from torch.nn import functional, init
 
 from benchmarks.ingest import peak_memory_bytes
-from benchmarks.machine import PROJECT, describe_machine, source_sha256
+from benchmarks.machine import PROJECT, describe_machine
 from hopwalk.api import load_dataset
 from hopwalk.config import ScorerSettings, load_settings
 from hopwalk.errors import DownloadError
 from hopwalk.optimizers import Optimizer
+from hopwalk.paper.source import source_sha256
 from hopwalk.scorers.models import MODELS, build_scorer
 from hopwalk.scorers.questions import Batch, TrainingQuestions
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 from benchmarks import asking, ingest
-from benchmarks.machine import PROJECT, source_sha256
+from benchmarks.machine import PROJECT
 from benchmarks.powerlaw import PowerLawGraph, write_power_law_graph
 
 from hopwalk.api import load_dataset
 from hopwalk.data import dataset
+from hopwalk.paper.source import source_sha256
 
 
 def read(path: Path) -> pl.DataFrame:

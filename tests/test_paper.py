@@ -17,6 +17,7 @@ from hopwalk.paper import running
 from hopwalk.paper.ledger import Ledger, Result
 from hopwalk.paper.parts import Book
 from hopwalk.paper.plan import QUICK, TARGETS, Scope, planned, targets_of
+from hopwalk.paper.recording import record
 from hopwalk.paper.report import html, markdown, sections_of
 from hopwalk.paper.running import reproduce
 from hopwalk.paper.wanted import Wanted
@@ -72,7 +73,9 @@ def test_a_wanted_run_has_a_name_settings_and_a_command():
     assert (wanted.name, wanted.folder) == ("umls-paper-conve-no-ad-3", "walker-umls-paper-conve-no-ad-3")
     assert wanted.settings.walker.action_dropout == 0 and wanted.settings.walker.seed == 3
     assert wanted.command == "hopwalk train umls --walker paper --seed 3 --reward conve --set walker.action_dropout=0.0"
-    assert wanted.scorer.name == "umls-conve-modern-3"
+    assert wanted.scorer.name == "umls-conve-paper-0"
+    assert Wanted("walker", "umls", "complex", "modern", 3).scorer.name == "umls-complex-modern-3"
+    assert Wanted("walker", "wn18rr", "conve", "paper").scorer.name == "wn18rr-conve-modern-0"
     alone = Wanted("walker", "umls", "none", "minerva")
     assert not alone.needs_scorer and not alone.settings.walker.reward_shaping
 
@@ -86,6 +89,16 @@ def test_plans_name_each_run_once_and_scorers_first():
             assert run.scorer.name in names[:place]
     assert {run.data for run in runs} == {*TITLES}
     assert sum(run.name.startswith("umls-paper-conve-") and not run.label for run in runs) == 5
+
+
+def test_runs_can_be_chosen_by_name():
+    runs = planned(targets_of(["table3"]), Scope())
+    assert [run.name for run in running.only_named(runs, ["umls-paper-conve-no-rs-0", "kinship-*-no-ad-0"])] == [
+        "umls-paper-conve-no-rs-0",
+        "kinship-paper-conve-no-ad-0",
+    ]
+    with pytest.raises(UnknownNameError, match=r"no run 'umls-paper-conv-0' is planned\. Did you mean"):
+        running.only_named(runs, ["umls-paper-conv-0"])
 
 
 def test_unknown_names():
@@ -369,6 +382,38 @@ def test_older_results_get_what_they_lack(made: Path, tmp_path: Path):
     path.write_text(json.dumps(content), encoding="utf-8")
     reproduce(["appendix-dev-complete"], out=tmp_path, runs=made / "runs", quick=True, changes=TINY)
     assert json.loads(path.read_text(encoding="utf-8"))["valid_complete_filter"] == complete
+
+
+def test_any_run_can_be_recorded(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """What is recorded of a run is what `reproduce` said of it; its command names what differs from the recipe."""
+    for kind, folder in (("scorers", "umls-complex-modern-quick-0"), ("walkers", "walker-umls-modern-complex-quick-0")):
+        arguments = ("record", str(made / "runs" / folder), "--ledger", str(tmp_path), "--note", "again")
+        written = Path(command(capsys, *arguments).out.strip().removesuffix(": written").replace("\n", ""))
+        assert written.parent == tmp_path / kind
+        recorded = json.loads(written.read_text(encoding="utf-8"))
+        told = json.loads((made / "ledger" / kind / written.name).read_text(encoding="utf-8"))
+        assert (recorded.pop("note"), told.pop("note")) == ("again", "")
+        changes = {part for part in recorded.pop("command").split() if "=" in part}
+        assert changes <= {part for part in told.pop("command").split() if "=" in part}  # some are what the recipe has anyhow
+        assert f"{kind.removesuffix('s')}.epochs=1" in changes
+        assert recorded == told
+        assert "another name" in command(capsys, *arguments, code=1).err
+    members = [made / "runs" / f"umls-{model}-modern-quick-0" for model in ("complex", "distmult")]
+    api.combine_scorers(members, out=tmp_path / "both")
+    path = record(tmp_path / "both", Ledger(tmp_path))
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert [member["name"] for member in content["members"]] == ["1-complex", "2-distmult"] and 0 < content["test"]["tails"][
+        "mrr"
+    ] < 1
+    assert {result.kind for result in Ledger(tmp_path).results} == {"scorer", "walker", "ensemble"}
+
+
+def test_only_finished_runs_are_recorded(made: Path, tmp_path: Path):
+    shutil.copytree(made / "runs" / "umls-complex-modern-quick-0", tmp_path / "run")
+    about = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"status": "interrupted"}), encoding="utf-8")
+    with pytest.raises(RunError, match="not finished"):
+        record(tmp_path / "run", Ledger(tmp_path))
 
 
 def test_the_command_line(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):

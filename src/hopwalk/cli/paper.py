@@ -1,4 +1,4 @@
-"""`hopwalk reproduce`: the paper's tables and figures, made again."""
+"""`hopwalk reproduce`: the paper's tables and figures, made again. `hopwalk record`: a run, noted in a ledger."""
 
 from __future__ import annotations
 
@@ -39,6 +39,12 @@ def reproduce(
     most_epochs: Annotated[
         int, typer.Option(min=0, help="At most so many epochs for each run, if its recipe has more; 0: as the recipe has it.")
     ] = 0,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this run, or these, as umls-*; can be given several times. `--plan` has the names.", show_default=False
+        ),
+    ] = None,
     no_train: Annotated[
         bool, typer.Option("--no-train", help="Train nothing: write the report from what the ledger has.")
     ] = False,
@@ -65,6 +71,8 @@ def reproduce(
 
     - `hopwalk reproduce all --plan`
 
+    - `hopwalk reproduce table3 --only kinship-paper-conve-no-ad-0`
+
     - `hopwalk reproduce all --no-train --ledger results --out report`
     """
     from hopwalk.paper.running import reproduce as make
@@ -72,7 +80,8 @@ def reproduce(
 
     chosen = _seeds(seeds)
     if plan:
-        _print_plan(what, scope_of(data or (), chosen, quick=quick, most_epochs=most_epochs), ledger or out / "ledger")
+        scope = scope_of(data or (), chosen, quick=quick, most_epochs=most_epochs)
+        _print_plan(what, scope, only or (), ledger or out / "ledger")
         return
     with TrainingBars() as bars:
         found = make(
@@ -85,6 +94,7 @@ def reproduce(
             runs=runs,
             ledger=ledger,
             most_epochs=most_epochs,
+            only=only or (),
             mirror=mirror,
             onlooker=Onlooker(bars),
         )
@@ -94,6 +104,30 @@ def reproduce(
     print_text(f"{found.num_planned} runs are needed, {found.num_made} were made now{left}")
     if found.was_interrupted:
         print_text("Interrupted. Go on with the same command.")
+
+
+def record(
+    run: Annotated[
+        Path, typer.Argument(help="A run folder, as `hopwalk train` or `hopwalk ensemble` writes it.", show_default=False)
+    ],
+    ledger: Annotated[Path, typer.Option(help="Where results are.")] = Path("reproduction/ledger"),
+    name: Annotated[str, typer.Option(help="What it is called there; as its folder, if not said.", show_default=False)] = "",
+    note: Annotated[str, typer.Option(help="What a reader should know of the circumstances.", show_default=False)] = "",
+) -> None:
+    """Rank a finished run on dev and test and note it in a ledger, where `hopwalk reproduce` finds it for its tables.
+
+    The file says which command makes such a run, its settings, seed, commit, machine, time, memory, history and metrics.
+
+    Examples:
+
+    - `hopwalk record runs/umls`
+
+    - `hopwalk record runs/umls-wide --ledger results --name umls-complex-modern-wide-0 --note "beside another training"`
+    """
+    from hopwalk.paper.ledger import Ledger
+    from hopwalk.paper.recording import record as note_run
+
+    print_text(f"{note_run(run, Ledger(ledger), name=name, note=note)}: written")
 
 
 def _seeds(text: str | None) -> list[int] | None:
@@ -107,11 +141,12 @@ def _seeds(text: str | None) -> list[int] | None:
     return [int(part) for part in parts]
 
 
-def _print_plan(what: list[str], scope: Scope, ledger: Path) -> None:
+def _print_plan(what: list[str], scope: Scope, only: Sequence[str], ledger: Path) -> None:
     from hopwalk.paper.ledger import Ledger
     from hopwalk.paper.plan import planned, targets_of
+    from hopwalk.paper.running import only_named
 
-    known, runs = Ledger(ledger), planned(targets_of(what), scope)
+    known, runs = Ledger(ledger), only_named(planned(targets_of(what), scope), only)
     num_done = 0
     for wanted in runs:
         found = [result for result in known.find(wanted) if result.seed == wanted.seed]

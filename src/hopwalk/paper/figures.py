@@ -30,11 +30,11 @@ def figure_false_negatives(book: Book) -> Section:
     """How often walks end at answers that training does not know, epoch by epoch."""
     figures = []
     for data in book.scope.data_sets:
-        series = [
-            Series(f"recipe paper, {variant}", points)
-            for variant in ("whole", "−RS")
-            if (points := _points(book.group(book.scope.first_epochs(data, variant)).results, "false_negative_hits", 100))
-        ]
+        series = []
+        for variant in ("whole", "−RS"):
+            group = book.group(book.scope.variant(data, "conve", "paper", variant))
+            points = [point for point in _points(group.results, "false_negative_hits", 100) if point[0] <= FIRST]
+            series += [Series(f"recipe paper, {variant}", points)] if points else []
         if series:
             title = f"{TITLES[data]}: walks that hit a false negative"
             caption = f"{TITLES[data]}: share of sampled walks that end at an answer of dev or test that training does not know."

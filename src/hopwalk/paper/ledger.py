@@ -182,12 +182,17 @@ class Ledger:
 
     def add(self, kind: str, content: Mapping[str, Any]) -> Path:
         """Write the file of a finished run; an error if there is another of that name. What it had as unfinished goes."""
-        path = self.folder / FOLDERS[kind] / f"{content['name']}.json"
+        path = self.require_free(kind, content["name"])
+        self._write(path, content)
+        (self.folder / UNFINISHED / path.name).unlink(missing_ok=True)
+        return path
+
+    def require_free(self, kind: str, name: str) -> Path:
+        """The file that a finished run of that name would have; an error if there is one."""
+        path = self.folder / FOLDERS[kind] / f"{name}.json"
         if path.exists():
             remedy = "Results are not overwritten: give the new run another name."
             raise RunError("there is a result of that name already", path=path, remedy=remedy)
-        self._write(path, content)
-        (self.folder / UNFINISHED / path.name).unlink(missing_ok=True)
         return path
 
     def note_unfinished(self, content: Mapping[str, Any]) -> Path:

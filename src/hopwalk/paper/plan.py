@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hopwalk.errors import UnknownNameError, did_you_mean
-from hopwalk.paper.wanted import NOBODY, Wanted
+from hopwalk.paper.wanted import NOBODY, SMALL, Wanted
 from hopwalk.published import TITLES
 
-SMALL = ("umls", "kinship")  # with five seeds, and the paper's 1,000 epochs
 FIVE = (0, 1, 2, 3, 4)
 SCORERS = ("distmult", "complex", "conve")
 VARIANTS: dict[str, tuple[str, ...]] = {  # of Table 3
@@ -19,7 +18,6 @@ VARIANTS: dict[str, tuple[str, ...]] = {  # of Table 3
 }
 LABELS = {"whole": "", "−RS": "no-rs", "−AD": "no-ad"}
 UNGUIDED = ("walker.guidance=0.0",)
-FIRST_EPOCHS = ("walker.epochs=20", "walker.evaluate_every=1")  # of the figure of false negatives
 RATES = {  # of action dropout, to see the trend against fan-out
     "umls": (0.0, 0.3, 0.5, 0.8, 0.95),
     "kinship": (0.0, 0.3, 0.5, 0.8, 0.95),
@@ -79,12 +77,6 @@ class Scope:
         """The rates of the sweep."""
         return QUICK_RATES if self.changes else RATES[data]
 
-    def first_epochs(self, data: str, variant: str) -> Wanted:
-        """A walker whose first 20 epochs are looked at one by one."""
-        overrides = VARIANTS[variant] if self.changes else (*FIRST_EPOCHS, *VARIANTS[variant])
-        labels = [part for part in ("first-20", LABELS[variant]) if part]
-        return self.walker(data, "conve", "paper", 0, overrides, "-".join(labels))
-
     def chosen(self, seeds: Sequence[int]) -> tuple[int, ...]:
         """The seeds asked for, or else those given."""
         return self.seeds if self.seeds is not None else tuple(seeds)
@@ -112,7 +104,6 @@ def _nothing(scope: Scope) -> Iterable[Wanted]:
 def _table_2(scope: Scope) -> Iterable[Wanted]:
     for data in scope.data_sets:
         for seed in scope.chosen((0,)):
-            # The paper's recipe goes through all tails for up to 1,000 epochs: days on a CPU where entities are many.
             for recipe in ("modern", "paper") if data in SMALL else ("modern",):
                 yield from (scope.scorer(data, model, recipe, seed) for model in SCORERS)
             yield scope.walker(data, "complex", "modern", seed)
@@ -140,7 +131,7 @@ def _sweep(scope: Scope) -> Iterable[Wanted]:
 
 def _false_negatives(scope: Scope) -> Iterable[Wanted]:
     data_sets = [data for data in scope.data_sets if data in SMALL]
-    return (scope.first_epochs(data, variant) for data in data_sets for variant in ("whole", "−RS"))
+    return (scope.variant(data, "conve", "paper", name) for data in data_sets for name in ("whole", "−RS"))
 
 
 TARGETS = {

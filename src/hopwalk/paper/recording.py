@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from hopwalk import api
+from hopwalk.config import load_settings, preset_names
+from hopwalk.errors import RunError
+from hopwalk.paper.ledger import GROUPS, Ledger
 from hopwalk.paper.source import describe_source
-from hopwalk.paper.wanted import Wanted
 from hopwalk.run import Run, write_text
 
 SCORER_HISTORY = ("epoch", "loss", "seconds", "valid_mrr")
@@ -41,24 +43,43 @@ def _begun_file(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.source.json")
 
 
-def describe(wanted: Wanted, folder: Path) -> dict[str, Any]:
+def record(folder: str | Path, ledger: Ledger, *, name: str = "", note: str = "") -> Path:
+    """Rank a finished run, however it was made, and note it in a ledger, called as its folder if not otherwise; the file."""
+    folder = Path(folder)
+    run = Run.open(folder)
+    if run.about.get("status") != "finished":
+        raise RunError("this run is not finished", path=folder, remedy="Go on with it: hopwalk train … --resume")
+    kind, name = run.about["kind"], name or folder.resolve().name.removeprefix("walker-")
+    ledger.require_free(kind, name)  # now, not after ranking
+    content = describe(folder, name, command_of(run), note)
+    has_learnt_dev = kind != "ensemble" and getattr(run.settings, kind).learn_valid
+    return ledger.add(kind, content | measure(kind, folder, has_learnt_dev=has_learnt_dev))
+
+
+def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str, Any]:
     """What a run says of itself, finished or not, without metrics."""
     run = Run.open(folder)
     about, history, begun = run.about, run.history, _begun_file(folder)
-    is_finished = about.get("status") == "finished"
+    kind, is_finished = about["kind"], about.get("status") == "finished"
     last = history[-1] if history else {}
     best = max(history, key=lambda record: record.get("valid_mrr", record["epoch"]), default={})
-    names = SCORER_HISTORY if wanted.kind == "scorer" else WALKER_HISTORY
-    groups = {group: getattr(run.settings, group).model_dump() for group in ("graph", "walk", "walker")}
     content = {
-        "name": wanted.name,
-        "kind": wanted.kind,
-        "command": wanted.command,
-        "note": "",
+        "name": name,
+        "kind": kind,
+        "command": command,
+        "note": note,
         "source": json.loads(begun.read_text(encoding="utf-8")) if begun.exists() else describe_source(),
         "data": about["dataset"],
-        "settings": run.settings.scorer.model_dump() if wanted.kind == "scorer" else groups,
         "status": "finished" if is_finished else "unfinished",
+    }
+    if kind == "ensemble":
+        members = {member: Run.open(folder / "members" / member) for member in about["members"]}
+        shown = [{"name": member, "valid_mrr": run.about.get("valid_mrr")} for member, run in members.items()]
+        return content | {"members": shown, "calibration": about.get("calibration")}
+    groups = {group: getattr(run.settings, group).model_dump() for group in GROUPS[kind]}
+    names = SCORER_HISTORY if kind == "scorer" else WALKER_HISTORY
+    content |= {
+        "settings": groups["scorer"] if kind == "scorer" else groups,
         "threads": about.get("threads"),
         "training_seconds": about["seconds"] if is_finished else last.get("seconds", 0.0),
         "evaluation_seconds": round(sum(record["evaluation_seconds"] for record in history), 1),
@@ -67,12 +88,36 @@ def describe(wanted: Wanted, folder: Path) -> dict[str, Any]:
         "best_epoch": about["best_epoch"] if is_finished else best.get("epoch", 0),
         "history": [{name: record[name] for name in names if name in record} for record in history],
     }
-    if wanted.kind == "walker":
+    if kind == "walker":
         content |= {"scorer": about_scorer(folder)}
         content |= {name: about.get(name) for name in ("blend_weight", "valid_mrr_by")}
     else:
         content |= {name: about.get(name) for name in ("calibration", "reliability")}
     return content
+
+
+def command_of(run: Run) -> str:
+    """The command that makes such a run by hand: its recipe, and every setting that differs from it."""
+    kind, data = run.about["kind"], run.about["dataset"]["name"]
+    if kind == "ensemble":
+        return f"hopwalk ensemble {' '.join(run.about['members'])}"
+    own = getattr(run.settings, kind)
+    said = [f"{kind}.recipe={own.recipe}", f"{kind}.seed={own.seed}"]
+    if kind == "scorer":
+        said.append(f"scorer.model={own.model}")
+        options = f"--scorer {own.model} --recipe {own.recipe} --seed {own.seed}"
+    else:
+        reward = about_scorer(run.path)
+        model = reward and ("ENSEMBLE" if reward.get("kind") == "ensemble" else reward["settings"]["model"])
+        options = f"--walker {own.recipe} --seed {own.seed}" + (f" --reward {model}" if model else "")
+    usual = load_settings(data if data in preset_names() else "default", overrides=said).model_dump()
+    changes = (
+        f"--set {group}.{name}={json.dumps(value)}"
+        for group in GROUPS[kind]
+        for name, value in getattr(run.settings, group).model_dump().items()
+        if value != usual[group][name]
+    )
+    return " ".join([f"hopwalk train {data} {options}", *changes])
 
 
 def measure(kind: str, folder: Path, *, has_learnt_dev: bool, splits: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from hopwalk import api
 from hopwalk.config import fold_name
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.statistics import statistics
-from hopwalk.errors import SettingsError
+from hopwalk.errors import SettingsError, UnknownNameError, did_you_mean
 from hopwalk.paper import recording
 from hopwalk.paper.ledger import Ledger
 from hopwalk.paper.parts import Book
@@ -69,18 +70,21 @@ def reproduce(
     ledger: Path | None = None,
     changes: Sequence[str] = (),
     most_epochs: int = 0,
+    only: Sequence[str] = (),
     mirror: Path | None = None,
     onlooker: Onlooker | None = None,
 ) -> Reproduced:
     """Make tables and figures again: train what is missing, go on with what was interrupted, write the report to `out`.
 
     Runs go to `out/runs` and results to `out/ledger`, unless other folders are named. `changes` are made in all runs, for trials.
+    `only` are names of planned runs, or patterns of them as `umls-*`, if not all shall be made.
     """
     scope = scope_of(data_sets, seeds, quick=quick, changes=changes, most_epochs=most_epochs)
     targets = targets_of(names)
     book = Book(Ledger(ledger or out / "ledger"), scope)
     maker = _Maker(book.ledger, runs or out / "runs", mirror, onlooker or Nobody())
-    missing = [wanted for wanted in planned(targets, scope) if not book.ledger.has(wanted)]
+    needed = only_named(planned(targets, scope), only)
+    missing = [wanted for wanted in needed if not book.ledger.has(wanted)]
     made, was_interrupted = 0, False
     if train:
         if any(target.name in ("table1", "appendix-dropout") for target in targets):
@@ -93,7 +97,16 @@ def reproduce(
         maker.fill_gaps(book)
     left = sum(not book.ledger.has(wanted) for wanted in missing)
     report = write_report(out, targets, book)
-    return Reproduced(len(planned(targets, scope)), made, left, was_interrupted, report)
+    return Reproduced(len(needed), made, left, was_interrupted, report)
+
+
+def only_named(runs: Sequence[Wanted], patterns: Sequence[str]) -> list[Wanted]:
+    """Those of the runs whose name is one of the patterns; all if there are none."""
+    for pattern in patterns:
+        if not any(fnmatchcase(run.name, pattern) for run in runs):
+            remedy = did_you_mean(pattern, [run.name for run in runs]) or "`--plan` lists them."
+            raise UnknownNameError(f"no run {pattern!r} is planned", remedy=remedy)
+    return [run for run in runs if not patterns or any(fnmatchcase(run.name, pattern) for pattern in patterns)]
 
 
 def scope_of(
@@ -154,7 +167,7 @@ class _Maker:
             return False
         has_learnt_dev = getattr(wanted.settings, wanted.kind).learn_valid
         numbers = recording.measure(wanted.kind, folder, has_learnt_dev=has_learnt_dev)
-        self._ledger.add(wanted.kind, recording.describe(wanted, folder) | numbers)
+        self._ledger.add(wanted.kind, recording.describe(folder, wanted.name, wanted.command) | numbers)
         return True
 
     def _named(self, wanted: Wanted) -> Wanted:
@@ -213,7 +226,7 @@ class _Maker:
             return None
         if not self._ledger.has(needed):
             numbers = recording.measure("scorer", path, has_learnt_dev=False)
-            self._ledger.add("scorer", recording.describe(needed, path) | numbers)
+            self._ledger.add("scorer", recording.describe(path, needed.name, needed.command) | numbers)
         return path
 
     def note_unfinished(self, wanted: Wanted) -> None:
@@ -223,7 +236,7 @@ class _Maker:
             return
         run = Run.open(folder)
         if run.about.get("status") != "finished" and run.history:
-            self._ledger.note_unfinished(recording.describe(wanted, folder))
+            self._ledger.note_unfinished(recording.describe(folder, wanted.name, wanted.command))
 
     def fill_gaps(self, book: Book) -> None:
         """Rank dev with the complete graph for results of the ablation that lack it, where their run is still there."""

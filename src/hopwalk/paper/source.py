@@ -9,12 +9,13 @@ import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 PACKAGE = Path(__file__).parents[1]
 LIBRARIES = ("numpy", "polars", "scipy", "safetensors", "torch")
 
 
-def describe_source() -> dict[str, object]:
+def describe_source() -> dict[str, Any]:
     """Date, version, commit (where the package is in a git repository), a hash of the source, processor and libraries."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
