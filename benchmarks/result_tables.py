@@ -1,7 +1,7 @@
 """The tables of results in README and docs, from the files in `results/`; `paper_page.py` fills them in.
 
 A table stands between `<!-- results: NAME -->` and `<!-- end -->`. Names are `overview` (of scorers), the name of a scorer,
-`candidates`, and `walkers`.
+`candidates`, `walkers` and `losses`.
 """
 
 from __future__ import annotations
@@ -128,9 +128,27 @@ def _spread(values: list[float]) -> str:
     return f"{np.mean(values):.1f}" + (f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else "")
 
 
+def losses_table() -> str:
+    """Where paths alone lose to the scorer that guides them: test MRR of tails by stratum, of walkers by the modern recipe."""
+    strata = ("to-many", "to-one", "seen", "unseen")
+    lines = [
+        "| paths / scorer | unreached | " + " | ".join(strata) + " |",
+        "|---|---:" + "|---:" * len(strata) + "|",
+    ]
+    for data in TABLE_2:
+        test = json.loads((WALKERS / f"{data}-modern-complex-0.json").read_text(encoding="utf-8"))["test"]
+        cells = []
+        for stratum in strata:
+            found = [test[by]["strata"].get(stratum) for by in ("paths", "scorer")]
+            is_known = all(part and part["num_questions"] >= 10 for part in found)
+            cells.append(" / ".join(f"{100 * part['mrr']:.1f}" for part in found) if is_known else "")
+        lines.append(f"| {data} | {100 * test['paths']['tails']['unreached']:.1f} % | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def with_tables(page: str) -> str:
     """The text of a page with its tables of results as they are now."""
-    makers = {"overview": overview_table, "candidates": candidates_table, "walkers": walkers_table}
+    makers = {"overview": overview_table, "candidates": candidates_table, "walkers": walkers_table, "losses": losses_table}
 
     def table(mark: re.Match[str]) -> str:
         name = mark["name"]
