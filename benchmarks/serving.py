@@ -18,7 +18,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,6 +37,18 @@ RESULTS = PROJECT / "results" / "serving.json"
 PAGE = PROJECT / "docs" / "serving.md"  # has the table of the results
 WARM_UP = 2.0  # seconds that are not counted
 K, PATHS = 10, 3
+COLUMNS = {  # of the tables, with what stands in them and how
+    "operation": ("operation", ""),
+    "clients": ("clients", ""),
+    "requests/s": ("requests_per_second", ",.0f"),
+    "p50 ms": ("p50_ms", ",.0f"),
+    "p99 ms": ("p99_ms", ",.0f"),
+    "slowest ms": ("slowest_ms", ",.0f"),
+    "errors": ("errors", ""),
+    "mixed up": ("mixed_up", ""),
+    "MB before": ("memory_before_mb", ",.0f"),
+    "MB after": ("memory_after_mb", ",.0f"),
+}
 
 
 @dataclass(frozen=True)
@@ -211,56 +223,21 @@ def measure_run(folder: Path, clients: Sequence[int], seconds: float, threads: i
 
 
 def _table(title: str, loads: Sequence[Load]) -> Table:
-    columns = (
-        "operation",
-        "clients",
-        "requests/s",
-        "p50 ms",
-        "p99 ms",
-        "slowest ms",
-        "errors",
-        "mixed up",
-        "a batch",
-        "MB before",
-        "after",
-    )
-    table = Table(*columns, title=title)
+    table = Table(*COLUMNS, title=title)
     for load in loads:
-        own = asdict(load)
-        names = [name for name in own if name not in ("seconds", "requests")]
-        table.add_row(*(str(own[name]) for name in names))
+        table.add_row(*_cells(asdict(load)))
     return table
+
+
+def _cells(load: Mapping[str, Any]) -> list[str]:
+    return [f"{load[name]:{form}}" for name, form in COLUMNS.values()]
 
 
 def with_table(page: str) -> str:
     """The text of the page with the table as it is in the results, between `<!-- serving -->` and `<!-- end -->`."""
-    titles = [
-        "data",
-        "operation",
-        "clients",
-        "requests/s",
-        "p50 ms",
-        "p99 ms",
-        "slowest ms",
-        "errors",
-        "mixed up",
-        "MB before",
-        "MB after",
-    ]
+    titles = ["data", *COLUMNS]
     rows = [
-        [
-            data,
-            load["operation"],
-            f"{load['clients']}",
-            f"{load['requests_per_second']:,.0f}",
-            f"{load['p50_ms']:,.0f}",
-            f"{load['p99_ms']:,.0f}",
-            f"{load['slowest_ms']:,.0f}",
-            f"{load['errors']}",
-            f"{load['mixed_up']}",
-            f"{load['memory_before_mb']:,.0f}",
-            f"{load['memory_after_mb']:,.0f}",
-        ]
+        [data, *_cells(load)]
         for data, found in (json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}).items()
         for load in found["loads"]
     ]
