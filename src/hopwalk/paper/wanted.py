@@ -11,7 +11,8 @@ from hopwalk.config import Settings, load_settings
 SMALL = ("umls", "kinship")  # with five seeds, and the paper's recipes for scorers, which go through all tails for 1,000 epochs
 NOBODY = "none"  # rewards a walker without a scorer
 # How long training may go on, how often it is looked at and what it may take: these change how far a run comes, not what it is.
-BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_questions", "memory_mb", "learn_valid"})
+# A run that learns dev too has its blend from one that does not.
+BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_questions", "memory_mb", "learn_valid", "blend_weight"})
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
         "dev MRR by paths (tails, filtered without test facts)": "no dev questions" if mrr is None else f"{100 * mrr:.2f}",
     }
     if about.get("blend_weight") is not None:
-        why = "chosen on dev" if "valid_mrr_by" in about else "without dev questions to choose it on"
+        is_said = walker.blend_weight >= 0
+        why = "as set" if is_said else "chosen on dev" if "valid_mrr_by" in about else "without dev questions to choose it on"
         rows["weight of paths in the blend"] = f"{about['blend_weight']:g}, {why}"
     write_text(
         run.path / "card.md",

@@ -74,15 +74,17 @@ def train_into(
     _refuse_what_cannot_be_trained(dataset, learnt, settings, scorer_run)
     board = [TensorBoard(path / "tensorboard")] if tensorboard else []
     run = run or _begun(path, dataset, settings, resume)
-    opinions = None
+    opinions, new_to_scorer = None, None
     if needs_scorer(settings):
         if not _scorer_is_ready(path, dataset, settings, scorer_run, make_watchers):
             run.write_about(run.about | {"status": "interrupted"})
             return run
         opinions = Opinions(scorer_runs.load_scorer(path / SCORER_FOLDER))
+        has_learnt_dev = Run.open(path / SCORER_FOLDER).settings.scorer.learn_valid
+        new_to_scorer = dataset.valid[:0] if has_learnt_dev else dataset.valid
     walker = build_walker(learnt, settings)
     watchers = [*make_watchers(WALKER, settings.walker.epochs), *board]
-    outcome = train(run, WalkerLearner(walker, learnt, settings, opinions), watchers)
+    outcome = train(run, WalkerLearner(walker, learnt, settings, opinions, new_to_scorer=new_to_scorer), watchers)
     if outcome is None:  # stopped before it was as far as it had been before
         return run
     about = run.about | outcome | _blend_chosen(Decoder(walker, settings, opinions), learnt, settings)
@@ -152,7 +154,10 @@ def build_walker(dataset: Dataset, settings: Settings) -> Walker:
 
 
 def _blend_chosen(decoder: Decoder, dataset: Dataset, settings: Settings) -> dict[str, Any]:
-    """The weight of paths in the blend that is best on dev, and what dev says of each weight."""
+    """The weight of paths in the blend: as the settings have it, or the best on dev, and what dev says of each weight."""
+    said = settings.walker.blend_weight
+    if needs_scorer(settings) and said >= 0:
+        return {"blend_weight": said}
     questions = some_questions(questions_of(dataset, "valid"), settings.walker.dev_questions)
     if not needs_scorer(settings) or not len(questions):
         return {"blend_weight": 1.0 if needs_scorer(settings) else None}

@@ -27,12 +27,23 @@ from hopwalk.walker.steps import Questions, Walker, training_questions
 
 
 class WalkerLearner(Learner):
-    """A walker, its questions and its optimizer; and what the paper's figures show of its course."""
+    """A walker, its questions and its optimizer; and what the paper's figures show of its course.
+
+    `new_to_scorer` are facts that the scorer has not learnt: those of dev, if no others are said.
+    """
 
     name = "walker"
     remedy = "Training has diverged: set a smaller walker.learning_rate, or walker.gradient_clip=5."
 
-    def __init__(self, walker: Walker, dataset: Dataset, settings: Settings, opinions: Opinions | None) -> None:
+    def __init__(
+        self,
+        walker: Walker,
+        dataset: Dataset,
+        settings: Settings,
+        opinions: Opinions | None,
+        *,
+        new_to_scorer: Triples | None = None,
+    ) -> None:
         if not len(dataset.train):
             raise DataError(f"{dataset.name} has no training questions")
         own = settings.walker
@@ -44,7 +55,8 @@ class WalkerLearner(Learner):
         self._known = answers_to_leave_out(dataset, "valid")
         # Facts that training does not know, to count how often walks are wronged for finding them (the paper's figure 2).
         self._hidden = KnownAnswers([dataset.valid, dataset.test], len(dataset.entities), len(dataset.relations))
-        self._honest = _opinions_of_answers(opinions, self._dev)
+        new = dataset.valid if new_to_scorer is None else new_to_scorer
+        self._honest = _opinions_of_answers(opinions, some_questions(new, own.dev_questions))
         self._decoder = Decoder(walker, settings, opinions)
         self._optimizer = Optimizer(
             walker.policy,
@@ -115,7 +127,7 @@ class WalkerLearner(Learner):
         """The scorer's opinions as they would be if it had not learnt the very facts that are asked for [Q, E].
 
         It all but tells their answers, so a policy that hears it would trust it too much. In the place of its opinion of the
-        answer stands one that it has of an answer on dev, drawn at random.
+        answer stands one that it has of an answer that is new to it, drawn at random.
         """
         if log_odds is None or self._walker.policy.guidance is None or not len(self._honest):
             return log_odds
