@@ -1,8 +1,9 @@
-"""What tests share: a private cache, and the mirror of the downloaded benchmark sets where there is one."""
+"""What tests share: a private cache, small runs, and the mirror of the downloaded benchmark sets where there is one."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from hopwalk.run import Run
     from hopwalk.web.served import ServedRun
+    from tests.serving import Client
 
 MIRROR = os.environ.get("HOPWALK_MIRROR")
+
+# What they assert tells as much as in a test.
+pytest.register_assert_rewrite("tests.commands", "tests.serving", "tests.stopping")
 
 
 def pytest_report_header() -> str:
@@ -46,6 +52,15 @@ def served_runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Served
     return train_runs(tmp_path_factory.mktemp("served"))
 
 
+@pytest.fixture(scope="module")
+def client(served_runs: Mapping[str, ServedRun]) -> Iterator[Client]:
+    """Asks a server of these walkers."""
+    from tests.serving import serving
+
+    with serving(served_runs) as made:
+        yield made
+
+
 @pytest.fixture(scope="session")
 def uncles_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learnt who uncles are in the village, without a scorer."""
@@ -63,8 +78,50 @@ def village_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return api.train(VILLAGE, settings_of(), out=tmp_path_factory.mktemp("village") / "run").path
 
 
+@pytest.fixture(scope="session")
+def trained_walker(village_run: Path) -> Run:
+    """That run of the village, not to be changed."""
+    from hopwalk.run import Run
+
+    return Run.open(village_run)
+
+
+@pytest.fixture
+def copied(tmp_path: Path, village_run: Path) -> Path:
+    """A copy of that run, to be changed."""
+    return Path(shutil.copytree(village_run, tmp_path / "copied"))
+
+
+@pytest.fixture(scope="session")
+def trained_scorer(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run of a scorer of the school, not to be changed."""
+    import hopwalk
+    from tests.schools import SCHOOL, TRAINED
+
+    return hopwalk.train_scorer(SCHOOL, TRAINED, out=tmp_path_factory.mktemp("school") / "run")
+
+
 @pytest.fixture
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder that is the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def village_folder(in_folder: Path) -> Path:
+    """The village as a folder of files, in the current folder."""
+    import hopwalk
+    from tests.villages import VILLAGE
+
+    hopwalk.write_folder(VILLAGE, "village")
+    return in_folder
+
+
+@pytest.fixture
+def checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint after every evaluation, without the wait for the disk."""
+    from hopwalk import training
+
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(os, "fsync", lambda _: None)

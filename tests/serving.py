@@ -1,7 +1,8 @@
 """Runs to serve, a server in a thread of this process, and short ways to ask it."""
 
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ HOSTILE: list[Fact] = [
     ("island", "meets", "islet"),
 ]
 QUICK = {"walker.epochs": 1, "scorer.epochs": 1}  # what is learnt does not matter here
+QUESTION = {"head": "child 0", "relation": "uncle"}
 
 
 def train_runs(folder: Path) -> dict[str, ServedRun]:
@@ -76,3 +78,20 @@ def serving(runs: Mapping[str, ServedRun], **options: Any) -> Iterator[Client]:
         server.should_exit = True
         thread.join(30)
         listening.close()
+
+
+def problem_of(response: requests.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    body = response.json()
+    assert list(body) == ["error"]
+    assert {*body["error"]} == {"code", "message", "remedy", "field", "suggestions"}
+    assert isinstance(body["error"], dict)
+    return body["error"]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.01)

@@ -14,8 +14,8 @@ from hopwalk.asking import ask_many, directed_relation_id, question_ids
 from hopwalk.config import changed
 from hopwalk.errors import DataError, RunError, UnknownNameError
 from hopwalk.loaded import LoadedWalker
+from tests.commands import command
 from tests.helpers import dataset_of
-from tests.test_training import command
 from tests.villages import ALONE, VILLAGE, settings_of
 
 

@@ -10,7 +10,7 @@ from hopwalk import api
 from hopwalk.comparing import Comparison
 from hopwalk.errors import DataError, HopwalkError, RunError, SettingsError
 from hopwalk.ranking import paired_bootstrap
-from tests.test_training import command
+from tests.commands import command
 from tests.villages import ALONE, VILLAGE, settings_of, village_of
 
 

@@ -9,7 +9,7 @@ import pytest
 from hopwalk import api, completing
 from hopwalk.errors import HopwalkError, SettingsError, UnknownNameError
 from hopwalk.loaded import LoadedWalker
-from tests.test_training import command
+from tests.commands import command
 from tests.villages import VILLAGE
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hopwalk.cli.console import console
-from tests.test_training import command
+from tests.commands import command
 from tests.villages import VILLAGE
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -19,8 +19,8 @@ from hopwalk.errors import DataError, UnknownNameError
 from hopwalk.extending import read_facts
 from hopwalk.loaded import LoadedWalker
 from hopwalk.walker.runs import TrainedWalker
+from tests.commands import command
 from tests.helpers import dataset_of
-from tests.test_training import command
 from tests.villages import ALONE, VILLAGE, settings_of
 
 

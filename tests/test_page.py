@@ -24,12 +24,6 @@ def browser() -> Iterator[Browser]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def client(served_runs: Mapping[str, ServedRun]) -> Iterator[Client]:
-    with serving(served_runs) as made:
-        yield made
-
-
 @pytest.fixture
 def said() -> list[str]:
     """What the pages said on their consoles, and the errors in them."""

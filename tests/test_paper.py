@@ -22,7 +22,7 @@ from hopwalk.paper.report import html, markdown, sections_of
 from hopwalk.paper.running import reproduce
 from hopwalk.paper.wanted import Wanted
 from hopwalk.published import FIVE_SEEDS, TABLE_1, TABLE_2, TABLE_2_QUOTED, TABLE_3, TABLE_4, TABLE_5, TITLES
-from tests.test_training import command
+from tests.commands import command
 
 RESULTS = Path(__file__).parents[1] / "results"
 TINY = (

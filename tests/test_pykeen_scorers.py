@@ -1,8 +1,7 @@
-"""PyKEEN's models as scorers: what each must do, against PyKEEN's own predictions, and how those trained there are adopted."""
+"""PyKEEN's models as scorers: what each must do, against PyKEEN's own predictions, and what can be wrong."""
 
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,84 +10,38 @@ import pytest
 import torch
 from torch import Tensor
 
-import hopwalk
 from hopwalk import training
 from hopwalk.arrays import ArrayFile, save_arrays
-from hopwalk.config import ScorerSettings, Settings, changed
-from hopwalk.data.triples import Triples
-from hopwalk.errors import DataError, MissingExtraError, RunError, SettingsError, UnknownNameError
-from hopwalk.optimizers import Optimizer
+from hopwalk.config import ScorerSettings
+from hopwalk.errors import MissingExtraError, SettingsError, UnknownNameError
 from hopwalk.run import Run
 from hopwalk.scorers import pykeen as pykeen_scorers
-from hopwalk.scorers.adopting import adopt, adopt_into
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.models import build_scorer
 from hopwalk.scorers.pykeen import PykeenScorer, _CountedBytes, _loss_of_scores
-from hopwalk.scorers.questions import Batch, TrainingQuestions
+from hopwalk.scorers.questions import Batch
 from hopwalk.scorers.runs import load_scorer, train_into
 from hopwalk.training import arrays_of, check_arrays, load_arrays
-from tests.helpers import FAMILY, dataset_of
+from tests.helpers import dataset_of
+from tests.pykeen_models import (
+    DEV,
+    FEW_FILTERS,
+    ON_GRAPH,
+    ONLY_WITH_INVERSES,
+    PLAIN,
+    SCHOOL,
+    E,
+    R,
+    all_questions,
+    learn,
+    run_settings,
+    scorer_of,
+    scores_of,
+    settings_of,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyKEEN and what it imports warn of their own affairs
-
-# Every model of PyKEEN's that can be a scorer; a test below fails if PyKEEN has others.
-PLAIN = [
-    *("AutoSF", "BoxE", "ComplEx", "ConvE", "ConvKB", "CP", "CrossE", "DistMA", "DistMult", "ERMLP", "ERMLPE", "HolE", "KG2E"),
-    *("MuRE", "NTN", "PairRE", "ProjE", "QuatE", "RESCAL", "RotatE", "SE", "SimplE", "TorusE", "TransD", "TransE", "TransF"),
-    *("TransH", "TransR", "TuckER", "UM"),
-]
-ON_GRAPH = ["CompGCN", "NodePiece", "RGCN"]  # these need the facts
-ONLY_WITH_INVERSES = ["CompGCN", "NodePiece"]
-WITH_CHANCE = ["CompGCN", "ConvE", "ConvKB", "CrossE", "ERMLPE", "RGCN", "TuckER"]  # dropout or batch normalisation
 every_model = pytest.mark.parametrize("name", [*PLAIN, *ON_GRAPH])
-
-E, R, D = 11, 3, 8
-RING = Triples.of(
-    sorted({(head, relation, (head + relation + 1) % E) for head in range(E) for relation in range(R)} | {(0, 0, 5), (0, 0, 6)})
-)
-FEW_FILTERS = {"ConvKB": "num_filters = 20", "CP": "rank = 2"}
-
-
-def settings_of(name: str, **values: Any) -> ScorerSettings:
-    plain: dict[str, Any] = {
-        "model": f"pykeen:{name}",
-        "dimension": D,
-        "model_options": FEW_FILTERS.get(name, ""),
-        "optimizer": "adam",
-    }
-    return ScorerSettings(**(plain | {"learning_rate": 0.01} | values))
-
-
-def scorer_of(name: str, **values: Any) -> PykeenScorer:
-    return PykeenScorer.build(E, R, settings_of(name, **values), RING if name in ON_GRAPH else None).eval()
-
-
-def all_questions() -> tuple[Tensor, Tensor]:
-    """Every entity with every relation and every inverse one, mixed."""
-    pairs = torch.cartesian_prod(torch.arange(E), torch.arange(2 * R))
-    pairs = pairs[torch.randperm(len(pairs), generator=torch.Generator().manual_seed(1))]
-    return pairs[:, 0], pairs[:, 1]
-
-
-@cache
-def ring_batch() -> Batch:
-    dataset = dataset_of([(f"e{head:02}", f"r{relation}", f"e{tail:02}") for head, relation, tail in RING.array().tolist()])
-    (batch,) = TrainingQuestions.of(dataset).batches(1000, torch.Generator().manual_seed(0))
-    return batch
-
-
-def scores_of(scorer: PykeenScorer, most: int = 2 * R * E) -> Tensor:
-    with torch.inference_mode():
-        return scorer.eval().score_all_tails(*(ids[:most] for ids in all_questions()))
-
-
-def learn(scorer: PykeenScorer, steps: int = 1, batch: Batch | None = None) -> list[float]:
-    optimizer, generator = (
-        Optimizer(scorer, scorer.settings.optimizer, scorer.settings.learning_rate),
-        torch.Generator().manual_seed(3),
-    )
-    scorer.train()
-    return [scorer.learn(batch or ring_batch(), optimizer, generator) for _ in range(steps)]
 
 
 # What every model must do
@@ -188,7 +141,7 @@ def test_messages_passed_in_training_are_forgotten_after_it():
 # PyTorch warns of sparse tensors once in a process, so this takes one of its own.
 WITHOUT_WARNINGS = """
 import warnings
-from tests.test_pykeen_scorers import learn, scores_of, scorer_of
+from tests.pykeen_models import learn, scores_of, scorer_of
 warnings.simplefilter("error")
 scorer = scorer_of("RGCN")
 scores_of(scorer)
@@ -309,16 +262,6 @@ def test_distmult_of_both_sides_learns_the_same(loss):
 # Run folders
 
 
-SCHOOL = [(f"teacher {room}", "teaches", f"pupil {room}{number}") for room in "abc" for number in range(3)]
-SCHOOL += [(pupil, "taught_by", teacher) for teacher, _, pupil in SCHOOL[:-3]]
-DEV = [("pupil c0", "taught_by", "teacher c"), ("pupil c1", "taught_by", "teacher c"), ("pupil c2", "taught_by", "teacher c")]
-
-
-def run_settings(model: str, **values: Any) -> Settings:
-    plain = {"model": model, "dimension": D, "epochs": 4, "batch_size": 7, "optimizer": "adam", "learning_rate": 0.02}
-    return changed(Settings(), {f"scorer.{name}": value for name, value in (plain | values).items()})
-
-
 @pytest.mark.parametrize("name", ["PyKEEN:transe", "pykeen:TuckER"])
 def test_trained_into_a_run_folder_stopped_and_resumed(name, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The second has dropout and batch normalisation, and is stopped after two epochs."""
@@ -396,165 +339,3 @@ def test_without_pykeen(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pykeen", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'hopwalk\[pykeen\]'"):
         build_scorer(E, R, ScorerSettings(model="pykeen:TransE"))
-
-
-# Models that PyKEEN trained
-
-
-def their_factory(dataset: hopwalk.Dataset, **options: Any) -> Any:
-    """PyKEEN's factory of the facts, with ids in another order than ours."""
-    from pykeen.triples import TriplesFactory
-
-    def backwards(vocabulary: Any) -> dict[str, int]:
-        return {label: id_ for id_, label in enumerate(reversed(list(vocabulary)))}
-
-    triples = np.array(dataset.labels_of(dataset.facts), dtype=str)
-    vocabularies: Any = {"entity_to_id": backwards(dataset.entities), "relation_to_id": backwards(dataset.relations)}
-    return TriplesFactory.from_labeled_triples(triples, **vocabularies, **options)
-
-
-def their_scores(model: Any, factory: Any, dataset: hopwalk.Dataset) -> Tensor:
-    """What PyKEEN says for every question of ours, by label."""
-    entities = [factory.entity_to_id[label] for label in dataset.entities]
-    relations = [factory.relation_to_id[label] for label in dataset.relations]
-    with torch.inference_mode():
-        tails = [[model.predict_t(torch.tensor([[given, relation]])) for relation in relations] for given in entities]
-        heads = [[model.predict_h(torch.tensor([[relation, given]])) for relation in relations] for given in entities]
-    return torch.cat([scores for row in zip(tails, heads, strict=True) for part in row for scores in part])[:, entities]
-
-
-def questions_about(dataset: hopwalk.Dataset) -> tuple[Tensor, Tensor]:
-    pairs = torch.cartesian_prod(torch.arange(len(dataset.entities)), torch.arange(2 * len(dataset.relations)))
-    return pairs[:, 0], pairs[:, 1]
-
-
-def trained_by_pipeline(name: str, factory: Any, **arguments: Any) -> Any:
-    from pykeen.pipeline import pipeline
-
-    return pipeline(
-        training=factory,
-        testing=factory,
-        model=name,
-        model_kwargs=arguments,
-        training_kwargs={"num_epochs": 5, "use_tqdm": False},
-        evaluation_kwargs={"use_tqdm": False},
-        random_seed=0,
-        device="cpu",
-    ).model
-
-
-def fresh(name: str, factory: Any, **arguments: Any) -> Any:
-    from pykeen.models import model_resolver
-
-    return model_resolver.make(name, arguments, triples_factory=factory, random_seed=0)
-
-
-@pytest.mark.parametrize(
-    ("made", "name", "arguments", "with_inverses"),
-    [
-        (trained_by_pipeline, "TransE", {"scoring_fct_norm": 2}, False),
-        (fresh, "RotatE", {}, True),
-        (fresh, "TransD", {"relation_dim": 3}, False),
-        (fresh, "ConvE", {}, True),
-        (trained_by_pipeline, "RGCN", {}, False),
-        (fresh, "CompGCN", {}, True),
-        (fresh, "NodePiece", {}, True),
-    ],
-)
-def test_adopted_from_pykeen(made, name, arguments, with_inverses, tmp_path: Path):
-    dataset = dataset_of(SCHOOL, DEV)
-    factory = their_factory(dataset, create_inverse_triples=with_inverses)
-    model = made(name, factory, embedding_dim=D, **arguments)
-    expected = their_scores(model, factory, dataset)
-    labels = {"entity_to_id": factory.entity_to_id, "relation_to_id": factory.relation_to_id}
-    live = adopt(model, dataset, **labels)
-    options = ", ".join(f"{key} = {value}" for key, value in arguments.items())
-    run = adopt_into(tmp_path / "run", model, factory, dataset, run_settings("distmult", model_options=options, loss="binary"))
-    loaded: Any = load_scorer(run.path)
-    for scorer in (live, loaded):
-        with torch.inference_mode():
-            torch.testing.assert_close(scorer.score_all_tails(*questions_about(dataset)), expected, rtol=1e-4, atol=1e-4)
-    assert loaded.settings.model == f"pykeen:{name}"
-    assert loaded.calibration.slope != 1
-    assert 0 < run.about["valid_mrr"] <= 1
-    assert (run.path / "card.md").exists()
-    with pytest.raises(RunError, match="there is a run in this folder"):
-        adopt_into(run.path, model, factory, dataset)
-
-
-@pytest.fixture(scope="module")
-def trained_there() -> tuple[Any, Any, hopwalk.Dataset]:
-    from pykeen.models import TransE
-
-    dataset = dataset_of(FAMILY)
-    factory = their_factory(dataset)
-    return TransE(triples_factory=factory, embedding_dim=D, scoring_fct_norm=2, random_seed=0), factory, dataset
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"dimension": 9}, r"has \(5, 9\) as model.entity_rep.*the model given has \(5, 8\). Set both to the arguments"),
-        ({"model_options": "scoring_fct_norm = 1"}, "has other scores than the model given"),
-        ({"model_options": "create_inverse_triples = true"}, r"has \(8, 8\) as model.relation_rep"),
-    ],
-)
-def test_settings_that_do_not_make_the_model(values, message, trained_there, tmp_path: Path):
-    model, factory, dataset = trained_there
-    settings = run_settings("pykeen:TransE", **({"model_options": "scoring_fct_norm = 2"} | values))
-    with pytest.raises(SettingsError, match=message):
-        adopt_into(tmp_path / "run", model, factory, dataset, settings)
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_graph_that_is_not_that_of_the_data(tmp_path: Path):
-    dataset, more = dataset_of(SCHOOL, DEV), dataset_of([*SCHOOL, *DEV[:2]], DEV[2:])
-    factory = their_factory(more)
-    model = fresh("RGCN", factory, embedding_dim=D)
-    with pytest.raises(SettingsError, match=r"has \(15,\) as model.*, and the model given has \(17,\).*need the same facts"):
-        adopt_into(tmp_path / "run", model, factory, dataset, run_settings("pykeen:RGCN"))
-    assert not (tmp_path / "run").exists()
-
-
-def test_other_labels(trained_there):
-    model, factory, dataset = trained_there
-    entities, relations = dict(factory.entity_to_id), dict(factory.relation_to_id)
-    fewer = {label: id_ for label, id_ in entities.items() if label not in ("ann", "eve")}
-    with pytest.raises(DataError, match="does not know 'ann', 'eve' of the data set's 5 entities"):
-        adopt(model, dataset, entity_to_id=fewer, relation_to_id=relations)
-    with pytest.raises(DataError, match="knows relations that the data set has not: 'hates'"):
-        adopt(model, dataset, entity_to_id=entities, relation_to_id=relations | {"hates": 4})
-    with pytest.raises(DataError, match="has 5 entities, which are not those of the 5 labels"):
-        adopt(model, dataset, entity_to_id=entities | {"ann": 1}, relation_to_id=relations)
-
-
-def test_factories_without_labels(trained_there, tmp_path: Path):
-    from pykeen.models import DistMult
-    from pykeen.triples import CoreTriplesFactory
-
-    core = CoreTriplesFactory(torch.tensor([[0, 0, 11], [3, 1, 10], [5, 0, 2]]), 12, 2, create_inverse_triples=True)
-    dataset = dataset_of([(str(head), str(relation), str(head + 1)) for head in range(11) for relation in range(2)])
-    assert list(dataset.entities)[:3] == ["0", "1", "10"]
-    model = DistMult(triples_factory=core, embedding_dim=D, random_seed=0)
-    run = adopt_into(tmp_path / "run", model, core, dataset, run_settings("distmult"))
-    (own,) = load_scorer(run.path).score_triples(*(torch.tensor([id_]) for id_ in (2, 1, 1)))  # the entity 10, the relation 1
-    assert float(own) == pytest.approx(float(model.predict_hrt(torch.tensor([[10, 1, 1]]))))
-
-
-def test_models_that_are_not_pykeens_own(trained_there, tmp_path: Path):
-    from pykeen.models import DistMult, ERModel, FixedModel
-
-    _, factory, dataset = trained_there
-    labels: Any = {"entity_to_id": factory.entity_to_id, "relation_to_id": factory.relation_to_id}
-    for model in (torch.nn.Linear(1, 1), FixedModel(triples_factory=factory)):
-        with pytest.raises(SettingsError, match="is no PyKEEN model of entities and relations"):
-            adopt(model, dataset, **labels)
-    shapes: Any = {"entity_representations_kwargs": {"shape": D}, "relation_representations_kwargs": {"shape": D}}
-    homemade: Any = ERModel(triples_factory=factory, interaction="distmult", **shapes, random_seed=0)
-    scores = adopt(homemade, dataset, **labels).score_all_tails(*questions_about(dataset))
-    torch.testing.assert_close(scores, their_scores(homemade, factory, dataset))
-    with pytest.raises(UnknownNameError, match="PyKEEN has no model 'ERModel'"):
-        adopt_into(tmp_path / "run", homemade, factory, dataset)
-    elsewhere = DistMult(triples_factory=factory, embedding_dim=D, random_seed=0).to("meta")
-    with pytest.raises(SettingsError, match="is not on the processor"):
-        adopt(elsewhere, dataset, **labels)

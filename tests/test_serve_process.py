@@ -17,7 +17,7 @@ from hopwalk.errors import RunError, SavedFileError, SettingsError
 from hopwalk.web import server
 from hopwalk.web.limits import Limits
 from hopwalk.web.served import ServedRun
-from tests.test_training import command
+from tests.commands import command
 
 
 @pytest.fixture(scope="module")

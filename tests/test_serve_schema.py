@@ -1,6 +1,5 @@
 """The API keeps to its own OpenAPI description, whatever it is asked: schemathesis makes the requests."""
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -8,8 +7,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 
-from hopwalk.web.served import ServedRun
-from tests.serving import Client, serving
+from tests.serving import Client
 
 OPERATIONS = {
     ("POST", "/api/v1/ask"),
@@ -22,12 +20,6 @@ OPERATIONS = {
     ("GET", "/metrics"),
 }
 QUICK = settings(max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
-
-
-@pytest.fixture(scope="module")
-def client(served_runs: Mapping[str, ServedRun]) -> Iterator[Client]:
-    with serving(served_runs) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,9 @@ from hopwalk.errors import DataError, MissingExtraError, SavedFileError, Setting
 from hopwalk.run import Run
 from hopwalk.spaces import Choice, Range, load_space
 from hopwalk.tuning import Tuned
+from tests.commands import command
 from tests.helpers import FAMILY, dataset_of
-from tests.test_training import StopAt, command
+from tests.stopping import StopAt
 from tests.villages import VILLAGE, settings_of
 
 pytest.importorskip("optuna")

@@ -48,6 +48,15 @@ TINY: dict[str, Any] = {
 }
 ALONE: dict[str, Any] = {"walker.reward_shaping": False, "walker.guidance": 0.0}  # without a scorer
 
+# The same at the command line.
+# What has an option of its own stands in it: `--set` wins over options, and of options the last one.
+OPTIONS = {"walker.epochs": "--epochs", "walker.action_dropout": "--action-dropout", "walker.guidance": "--guidance"}
+SET = [
+    part
+    for name, value in TINY.items()
+    for part in ([OPTIONS[name], str(value)] if name in OPTIONS else ["--set", f"{name}={value}"])
+]
+
 
 def settings_of(values: Mapping[str, Any] | None = None) -> Settings:
     """Settings of a tiny walker and its tiny scorer, with others in their place."""
