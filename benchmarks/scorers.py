@@ -395,13 +395,14 @@ def main(arguments: list[str] | None = None) -> None:
         measured += of_data
         if source_sha256() != machine.source_sha256:
             raise SystemExit("hopwalk's source changed while it was measured: the numbers belong to no version. Run it again.")
-    if out:
-        command = f"python -m benchmarks.scorers --data {' '.join(given.data)} --models {' '.join(given.models)} --turns {turns}"
-        about = {"command": command, "about": __doc__, "torch": version("torch"), "pykeen": version("pykeen")}
-        results = {**about, "machine": asdict(machine), "measured": measured}
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-        console.print(f"Written to {out.name}.")
+        if out:  # after each data set: the large ones take long
+            names = " ".join(dict.fromkeys(case["data"] for case in measured))
+            command = f"python -m benchmarks.scorers --data {names} --models {' '.join(given.models)} --turns {turns}"
+            about = {"command": command, "about": __doc__, "torch": version("torch"), "pykeen": version("pykeen")}
+            results = {**about, "machine": asdict(machine), "measured": measured}
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+            console.print(f"Written to {out.name}.")
 
 
 if __name__ == "__main__":
