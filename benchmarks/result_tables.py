@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import PROJECT
+from hopwalk.paper.parts import spread
+from hopwalk.paper.tables import MODEL_TITLES
 from hopwalk.published import TABLE_2
 
 SCORERS, WALKERS = (PROJECT / "results" / kind for kind in ("scorers", "walkers"))
-TITLES = {"distmult": "DistMult", "complex": "ComplEx", "conve": "ConvE"}
 PAPER = {  # test MRR of tails
-    scorer: {data: numbers[title][2] for data, numbers in TABLE_2.items()} for scorer, title in TITLES.items()
+    scorer: {data: numbers[title][2] for data, numbers in TABLE_2.items()} for scorer, title in MODEL_TITLES.items()
 }
 
 
@@ -54,16 +55,17 @@ def scorer_table(scorer: str) -> str:
         "| data, recipe | seeds | MRR | paper | hits@1 | hits@10 | both ways | dev MRR | epochs | seconds | calibration error |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
+    found = results_by_run()
     for data in PAPER[scorer]:
         for recipe in ("modern", "paper"):
-            results = results_by_run().get((scorer, data, recipe))
+            results = found.get((scorer, data, recipe))
             if not results:
                 continue
             mrrs = [100 * result["test"]["tails"]["mrr"] for result in results]
             cells = [
                 f"{data}, {recipe}",
                 f"{len(results)}",
-                f"{np.mean(mrrs):.1f}" + (f" ± {np.std(mrrs, ddof=1):.1f}" if len(mrrs) > 1 else ""),
+                spread(mrrs),
                 f"{PAPER[scorer][data]}",
                 f"{_mean(results, 'tails', 'hits@1'):.1f}",
                 f"{_mean(results, 'tails', 'hits@10'):.1f}",
@@ -113,19 +115,15 @@ def walkers_table() -> str:
             f"{data}, {name.removeprefix(f'{data}-')}",
             "-" if scorer is None else "ensemble" if scorer["kind"] == "ensemble" else scorer["settings"]["model"],
             f"{len(group)}",
-            _spread([100 * result["test"]["paths"]["tails"]["mrr"] for result in group]),
+            spread([100 * result["test"]["paths"]["tails"]["mrr"] for result in group]),
             f"{best}",
-            *(_spread([100 * r["test"][by]["tails"]["mrr"] for r in group]) if scorer else "-" for by in ("scorer", "blend")),
+            *(spread([100 * r["test"][by]["tails"]["mrr"] for r in group]) if scorer else "-" for by in ("scorer", "blend")),
             f"{100 * np.mean([result['test']['paths']['tails']['unreached'] for result in group]):.1f} %",
             f"{np.mean([result['epochs'] for result in group]):.0f}",
             f"{np.mean([result['training_seconds'] for result in group]):,.0f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _spread(values: list[float]) -> str:
-    return f"{np.mean(values):.1f}" + (f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else "")
 
 
 def losses_table() -> str:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 import hopwalk
 from hopwalk.errors import DataError, RunError, SettingsError, UnknownNameError
+from hopwalk.paper.recording import command_of
 from hopwalk.scorers.adopting import adopt, adopt_into
 from hopwalk.scorers.runs import load_scorer
 from tests.helpers import FAMILY, dataset_of
@@ -95,6 +96,7 @@ def test_adopted_from_pykeen(made, name, arguments, with_inverses, tmp_path: Pat
     assert loaded.calibration.slope != 1
     assert 0 < run.about["valid_mrr"] <= 1
     assert (run.path / "card.md").exists()
+    assert "trained by PyKEEN" in command_of(run)
     with pytest.raises(RunError, match="there is a run in this folder"):
         adopt_into(run.path, model, factory, dataset)
 

@@ -162,6 +162,23 @@ def test_any_run_can_be_recorded(made: Path, tmp_path: Path, capsys: pytest.Capt
     assert {result.kind for result in Ledger(tmp_path).results} == {"scorer", "walker", "ensemble"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--name", "a/../../b"], "cannot be the name"),
+        (["--name", ".."], "cannot be the name"),
+        (["--ledger", "a-file"], "this is a file"),
+    ],
+)
+def test_what_cannot_be_recorded(
+    made: Path, in_folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+):
+    Path("a-file").write_text("")
+    run = made / "runs" / "umls-complex-modern-quick-0"
+    assert told in " ".join(command(capsys, "record", str(run), *arguments, code=1).err.split())
+    assert [path.name for path in in_folder.iterdir()] == ["a-file"]
+
+
 def test_only_finished_runs_are_recorded(made: Path, tmp_path: Path):
     shutil.copytree(made / "runs" / "umls-complex-modern-quick-0", tmp_path / "run")
     about = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))

@@ -32,7 +32,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 class Group(BaseModel):
     """Base of all groups of settings: unknown keys fail, nothing changes after creation."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class ReadSettings(Group):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
     }
     if kind == "ensemble":
         members = {member: Run.open(folder / "members" / member) for member in about["members"]}
-        shown = [{"name": member, "valid_mrr": run.about.get("valid_mrr")} for member, run in members.items()]
+        shown = [{"name": member, "valid_mrr": opened.about.get("valid_mrr")} for member, opened in members.items()]
         return content | {"members": shown, "calibration": about.get("calibration")}
     groups = {group: getattr(run.settings, group).model_dump() for group in GROUPS[kind]}
     names = SCORER_HISTORY if kind == "scorer" else WALKER_HISTORY
@@ -101,6 +102,8 @@ def command_of(run: Run) -> str:
     kind, data = run.about["kind"], run.about["dataset"]["name"]
     if kind == "ensemble":
         return f"hopwalk ensemble {' '.join(run.about['members'])}"
+    if "adopted_from" in run.about:
+        return f"hopwalk.from_pykeen(…), trained by {run.about['adopted_from']}"
     own = getattr(run.settings, kind)
     said = [f"{kind}.recipe={own.recipe}", f"{kind}.seed={own.seed}"]
     if kind == "scorer":
@@ -112,7 +115,7 @@ def command_of(run: Run) -> str:
         options = f"--walker {own.recipe} --seed {own.seed}" + (f" --reward {model}" if model else "")
     usual = load_settings(data if data in preset_names() else "default", overrides=said).model_dump()
     changes = (
-        f"--set {group}.{name}={json.dumps(value)}"
+        f"--set {shlex.quote(f'{group}.{name}={value if isinstance(value, str) else json.dumps(value)}')}"
         for group in GROUPS[kind]
         for name, value in getattr(run.settings, group).model_dump().items()
         if value != usual[group][name]
