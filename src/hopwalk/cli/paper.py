@@ -127,6 +127,7 @@ def record(
     from hopwalk.paper.ledger import Ledger
     from hopwalk.paper.recording import record as note_run
 
+    print_text("ranking dev and test …", to_stderr=True)
     print_text(f"{note_run(run, Ledger(ledger), name=name, note=note)}: written")
 
 
