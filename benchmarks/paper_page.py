@@ -132,7 +132,8 @@ def short_table() -> str:
 
     rows = {
         "the paper's best walker": [f"{number:.1f}" for number in walkers],
-        "**hopwalk, paths alone**": ours("best walker, paths alone"),
+        "**hopwalk, paths by probability**": ours("best walker, paths by probability"),
+        "**hopwalk, paths by probability and reward**": ours("best walker, paths by probability and reward"),
         "the paper's best other model": [f"{number:.1f}" for number in models],
         "hopwalk's best scorer": ours("best scorer"),
         "**hopwalk, paths and scorer**": ours("best blend"),

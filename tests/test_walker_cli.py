@@ -31,11 +31,11 @@ def test_train_and_evaluate(village_folder: Path, capsys: pytest.CaptureFixture[
     assert "in parts" not in forecast
 
     tables = command(capsys, "evaluate", "runs/village").out
-    for said in ("paths alone (the paper's)", "scorer alone", "blend of both", "not reached by a path; they count 0"):
+    for said in ("paths' probability alone", "scorer alone", "blend of both", "not reached by a path; they count 0"):
         assert said in tables
     written = json.loads(Path("runs/village/evaluation-test.json").read_text())
     found = json.loads(command(capsys, "evaluate", "runs/village", "--json").out)
-    assert all(found[name] == written[name] for name in ("paths", "scorer", "blend"))
+    assert all(found[name] == written[name] for name in ("paths", "probability", "scorer", "blend"))
     assert found["paths"]["heads"]["num_questions"] == 0
     found = json.loads(command(capsys, "evaluate", "runs/village", "--both", "--json").out)
     assert found["paths"]["heads"]["num_questions"] == len(VILLAGE.test)
@@ -82,7 +82,8 @@ def test_options(village_folder: Path, capsys: pytest.CaptureFixture[str], argum
     needs_scorer = bool(walker["reward_shaping"] or walker["guidance"])
     assert (run.path / "scorer").exists() == needs_scorer == ("guided" in (run.path / "card.md").read_text() or needs_scorer)
     assert run.settings.scorer.seed == walker["seed"]
-    assert [*api.evaluate_walker(run.path)] == (["paths", "scorer", "blend"] if needs_scorer else ["paths"])
+    rankings = ["paths", *(["probability"] if walker["reward_weight"] else []), "scorer", "blend"]
+    assert [*api.evaluate_walker(run.path)] == (rankings if needs_scorer else ["paths"])
 
 
 def test_a_scorer_can_be_given(village_folder: Path, trained_walker: Run, capsys: pytest.CaptureFixture[str]):

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from hopwalk import api
-from hopwalk.config import load_settings
+from hopwalk.config import changed, load_settings
 from hopwalk.errors import DataError, HopwalkError
 from hopwalk.evaluation import Evaluation
 from hopwalk.run import Run
@@ -176,7 +176,7 @@ def test_what_evaluate_writes(copied: Path, trained_walker: Run):
     found = api.evaluate_walker(copied)
     written = json.loads((copied / "evaluation-test.json").read_text())
     assert written["blend_weight"] == trained_walker.about["blend_weight"]
-    assert {*written} == {"paths", "scorer", "blend", "blend_weight"}
+    assert {*written} == {"paths", "probability", "scorer", "blend", "blend_weight"}
     for name, numbers in numbers_of(found).items():
         assert written[name] == json.loads(json.dumps(numbers))
         assert (numbers["tails"]["num_questions"], numbers["heads"]["num_questions"]) == (len(VILLAGE.test), 0)
@@ -199,6 +199,28 @@ def test_the_blend_is_the_best_on_dev(trained_walker: Run):
     assert by_weight[about["blend_weight"]] == max(by_weight.values()) == found["blend"].tails.mrr
     assert about["valid_mrr_by"]["paths"] == about["valid_mrr"] == found["paths"].tails.mrr
     assert about["valid_mrr_by"]["scorer"] == found["scorer"].tails.mrr == by_weight[0]
+
+
+def test_paths_are_ranked_by_their_probability_and_the_reward_of_their_ends(trained_walker: Run):
+    walker, weight = api.load(trained_walker.path), 2.0
+    assert walker.settings.walker.reward_weight == weight
+    asked = VILLAGE.test.heads, VILLAGE.test.relations
+    scores = walker.decoder.scores(*asked, [])
+    assert [*scores] == walker.decoder.names([]) == ["paths", "probability", "scorer"]
+    with np.errstate(divide="ignore"):
+        rewards = np.log(1 / (1 + np.exp(-scores["scorer"].astype(np.float64))))
+    is_reached = scores["probability"] > -np.inf
+    assert 0 < is_reached.mean() < 1
+    expected = scores["probability"] + weight * rewards
+    np.testing.assert_allclose(scores["paths"][is_reached], expected[is_reached], rtol=1e-4, atol=1e-4)
+    assert (scores["paths"][~is_reached] == -np.inf).all()
+    np.testing.assert_array_equal(walker.decoder.path_scores(*asked), scores["paths"])
+
+    paper = replace(walker, settings=changed(walker.settings, {"walker.reward_weight": 0.0}))
+    assert paper.decoder.names([]) == ["paths", "scorer"]
+    np.testing.assert_array_equal(paper.decoder.path_scores(*asked), scores["probability"])
+    by_paper = runs.evaluate_walker(paper, "test")
+    assert numbers_of(by_paper)["paths"] == numbers_of(runs.evaluate_walker(walker, "test"))["probability"]
 
 
 def test_a_blend_without_weight_is_the_scorer(trained_walker: Run):

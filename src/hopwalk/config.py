@@ -79,6 +79,7 @@ class WalkerSettings(Group):
     uses_entities: bool = True
     guidance: Annotated[float, Field(ge=0)] = 1.0
     pooling: Literal["max", "sum"] = "max"
+    reward_weight: Annotated[float, Field(ge=0)] = 2.0
     blend_weight: float = -1.0
     reward_shaping: bool = True
     estimator: Literal["sum", "sampled"] = "sum"

@@ -203,7 +203,7 @@ def evaluate(
 ) -> None:
     """Rank the answers of a split: MRR and hits for tails and both directions, by kind of question, with confidence intervals.
 
-    A walker is ranked by its paths alone, and beside that by its scorer alone and by the blend of both.
+    A walker is ranked by its paths, and beside that by its scorer alone and by the blend of both.
     The numbers are also written to evaluation-SPLIT.json in the run folder.
 
     Examples:
@@ -234,9 +234,8 @@ def _print_walker(found: Mapping[str, Evaluation]) -> None:
     by_paths = found["paths"]
     _print_evaluation(by_paths)
     print_text(f"{100 * by_paths.tails.unreached:.1f} % of the answers are not reached by a path; they count 0.")
-    named = {"paths alone (the paper's)": by_paths} | {
-        title: found[name] for name, title in (("scorer", "scorer alone"), ("blend", "blend of both")) if name in found
-    }
+    titles = {"paths": "paths", "probability": "paths' probability alone", "scorer": "scorer alone", "blend": "blend of both"}
+    named = {title: found[name] for name, title in titles.items() if name in found}
     rows = [(name, *_percentages(evaluation.tails)) for name, evaluation in named.items()]
     print_table(["tails, ranked by", "number", "MRR", "hits@1", "hits@3", "hits@10"], rows)
     beside = TABLE_2.get(by_paths.dataset)

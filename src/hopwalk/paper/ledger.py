@@ -16,15 +16,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hopwalk.config import Settings
+from hopwalk.config import Settings, changed
 from hopwalk.errors import RunError
 from hopwalk.paper.wanted import BUDGET, Wanted
 from hopwalk.run import write_text
+from hopwalk.walker.decoding import PATHS, PROBABILITY
 
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
 UNFINISHED, DATA = "unfinished", "data"
 GROUPS = {"scorer": ("scorer",), "walker": ("graph", "walk", "walker")}
-DEFAULTS: dict[str, dict[str, Any]] = Settings().model_dump()  # of settings that are younger than a result
+# Of settings that are younger than a result: as it was before there was a choice.
+DEFAULTS: dict[str, dict[str, Any]] = changed(Settings(), {"walker.reward_weight": 0.0}).model_dump()
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,12 @@ class Result:
         return float(self.content.get("training_seconds", 0.0))
 
     def numbers(self, split: str, by: str = "paths") -> Mapping[str, Any] | None:
-        """The metrics of a split, None if it was not ranked; walkers are ranked `by` paths, scorer or blend."""
+        """The metrics of a split, None if it was not ranked; walkers are ranked `by` paths, probability, scorer or blend."""
         found = self.content.get(split)
         if not found or self.kind != "walker":
             return found
+        if by == PROBABILITY and not self.own["reward_weight"]:
+            by = PATHS
         ranked: Mapping[str, Any] | None = found.get(by)
         return ranked
 

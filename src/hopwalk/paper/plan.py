@@ -17,7 +17,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {  # of Table 3
     "−AD": ("walker.action_dropout=0.0",),
 }
 LABELS = {"whole": "", "−RS": "no-rs", "−AD": "no-ad"}
-UNGUIDED = ("walker.guidance=0.0",)
+UNGUIDED = ("walker.guidance=0.0", "walker.reward_weight=0.0")
 RATES = {  # of action dropout, to see the trend against fan-out
     "umls": (0.0, 0.3, 0.5, 0.8, 0.95),
     "kinship": (0.0, 0.3, 0.5, 0.8, 0.95),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from hopwalk.config import Settings
 from hopwalk.data.triples import Ids
@@ -16,7 +17,7 @@ from hopwalk.walker.opinions import Opinions
 from hopwalk.walker.steps import Questions, Walker
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)  # of paths in the blend, to choose from on dev
-PATHS, SCORER, BLEND = "paths", "scorer", "blend"
+PATHS, PROBABILITY, SCORER, BLEND = "paths", "probability", "scorer", "blend"
 WALKS_AT_ONCE, SCORES_AT_ONCE = 4096, 2**23  # bound the memory, whatever the beam and the number of entities
 
 
@@ -26,6 +27,7 @@ class Decoder:
     def __init__(self, walker: Walker, settings: Settings, opinions: Opinions | None) -> None:
         self._walker, self._settings, self._opinions = walker, settings.walk, opinions
         self._pooling = settings.walker.pooling
+        self._reward_weight = settings.walker.reward_weight if opinions else 0.0
 
     @property
     def questions_at_once(self) -> int:
@@ -53,6 +55,13 @@ class Decoder:
         return self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None
 
     def path_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
+        """The score of every entity by its paths, -inf where none leads to it [Q, E]."""
+        by_probability = self.path_log_probs(heads, relations)
+        if self._opinions is None or not self._reward_weight:
+            return by_probability
+        return rewarded(by_probability, self._opinions.log_odds(_ids(heads), _ids(relations)).numpy(), self._reward_weight)
+
+    def path_log_probs(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
         """The log-probability of every entity by its paths, -inf where none leads to it [Q, E]."""
         scores = np.empty((len(heads), self._walker.graph.num_entities), dtype=np.float32)
 
@@ -65,22 +74,37 @@ class Decoder:
         return scores
 
     def scores(self, heads: Ids, relations: Ids, weights: Sequence[float]) -> dict[str, NDArray[np.float32]]:
-        """Scores by paths, by the scorer, and by blends with the weights given; without a scorer by paths only."""
-        by_paths = self.path_scores(heads, relations)
+        """Scores by paths, by their probability alone, by the scorer, and by blends; only those that differ, as `names` says."""
+        by_probability = self.path_log_probs(heads, relations)
         if self._opinions is None:
-            return {PATHS: by_paths}
+            return {PATHS: by_probability}
         by_scorer = self._opinions.log_odds(_ids(heads), _ids(relations)).numpy()
-        blends = {blend_name(weight): blend(by_paths, by_scorer, weight) for weight in weights}
-        return {PATHS: by_paths, SCORER: by_scorer, **blends}
+        found = {PATHS: by_probability}
+        if self._reward_weight:
+            found = {PATHS: rewarded(by_probability, by_scorer, self._reward_weight), PROBABILITY: by_probability}
+        blends = {blend_name(weight): blend(by_probability, by_scorer, weight) for weight in weights}
+        return {**found, SCORER: by_scorer, **blends}
 
     def names(self, weights: Sequence[float]) -> list[str]:
         """What `scores` gives."""
-        return [PATHS, SCORER, *(blend_name(weight) for weight in weights)] if self._opinions else [PATHS]
+        if self._opinions is None:
+            return [PATHS]
+        return [PATHS, *([PROBABILITY] if self._reward_weight else []), SCORER, *(blend_name(weight) for weight in weights)]
 
 
 def blend_name(weight: float) -> str:
     """The name of the blend in which paths have that weight."""
     return f"{BLEND} {weight:g}"
+
+
+def rewarded(by_probability: NDArray[np.float32], log_odds: NDArray[np.float32], weight: float) -> NDArray[np.float32]:
+    """Log-probabilities of paths, and `weight` times the scorer's log-probability that their end is right: the shaped reward.
+
+    With a weight of 1 this is how likely a walk goes there and is right. A policy is likely to go wherever there is no other
+    way to go; the reward tells such ends from right ones.
+    """
+    rewards = functional.logsigmoid(torch.from_numpy(log_odds)).numpy()
+    return np.asarray(by_probability + weight * rewards, dtype=np.float32)
 
 
 def blend(by_paths: NDArray[np.float32], by_scorer: NDArray[np.float32], weight: float) -> NDArray[np.float32]:
