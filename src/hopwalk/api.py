@@ -174,14 +174,17 @@ def train(
     *,
     out: str | Path,
     scorer: str | Path | None = None,
+    start: str | Path | None = None,
     resume: bool = False,
     make_watchers: MakeWatchers | None = None,
     tensorboard: bool = False,
 ) -> Run:
     """Train a scorer and then a walker that it rewards into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
-    With a `scorer`, the folder of a run, that one is copied instead of training another. With `resume`, go on with the run in
-    the folder. `make_watchers("scorer" or "walker", epochs)` gives those who are told of every batch and evaluation.
+    With a `scorer`, the folder of a run, that one is copied instead of training another. With `start`, that of a walker,
+    training begins with its parameters and its scorer; with `walker.epochs` 0, only how it answers changes: fan-out, beam,
+    scorer. With `resume`, go on with the run in the folder. `make_watchers("scorer" or "walker", epochs)` gives those who are
+    told of every batch and evaluation.
     """
     from hopwalk.walker.runs import train_into
 
@@ -190,6 +193,7 @@ def train(
         dataset,
         settings or Settings(),
         scorer_run=Path(scorer) if scorer else None,
+        start=Path(start) if start else None,
         resume=resume,
         make_watchers=make_watchers or (lambda *_: ()),
         tensorboard=tensorboard,

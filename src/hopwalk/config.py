@@ -95,7 +95,7 @@ class WalkerSettings(Group):
     learning_rate_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
     gradient_clip: Annotated[float, Field(ge=0)] = 0.0
     batch_size: Annotated[int, Field(ge=1)] = 128
-    epochs: Annotated[int, Field(ge=1)] = 40
+    epochs: Annotated[int, Field(ge=0)] = 40
     evaluate_every: Annotated[int, Field(ge=1)] = 1
     patience: Annotated[int, Field(ge=1)] = 10
     dev_questions: Annotated[int, Field(ge=0)] = 2000

@@ -90,6 +90,12 @@ def train(run: Run, learner: Learner, watchers: Sequence[Watcher] = ()) -> dict[
     return _Training(run, learner, watchers).run()
 
 
+def begin_with(run: Run, learner: Learner, arrays: Mapping[str, Any]) -> None:
+    """Let training into the run folder begin with these parameters, as from a checkpoint of an epoch 0."""
+    load_arrays(learner.model, arrays)
+    _Training(run, learner, ()).save_checkpoint()
+
+
 class _Training:
     def __init__(self, run: Run, learner: Learner, watchers: Sequence[Watcher]) -> None:
         self._folder, self._learner, self._watchers = run, learner, watchers
@@ -99,9 +105,11 @@ class _Training:
         self._last_checkpoint = time.monotonic()
 
     def run(self) -> dict[str, Any] | None:
-        self._resume()
+        is_begun = self._resume()
         status = "finished"
         try:
+            if is_begun and not self._progress.history:  # parameters to begin with may be the best
+                self._evaluate({})
             while not self._is_over():
                 self._do_epoch()
         except KeyboardInterrupt:
@@ -119,7 +127,7 @@ class _Training:
             "seconds": round(progress.seconds, 2),
             "threads": torch.get_num_threads(),
             "peak_memory_bytes": peak_memory_bytes(),
-            "valid_mrr": progress.best_mrr if progress.best_epoch and "valid_mrr" in progress.history[-1] else None,
+            "valid_mrr": progress.best_mrr if progress.history and "valid_mrr" in progress.history[-1] else None,
         }
 
     def _save_best(self) -> None:
@@ -139,7 +147,7 @@ class _Training:
         if epoch % self._learner.evaluate_every == 0 or epoch == self._learner.epochs:
             self._evaluate(means)
             if time.monotonic() - self._last_checkpoint >= SECONDS_BETWEEN_CHECKPOINTS:
-                self._save_checkpoint()
+                self.save_checkpoint()
 
     def _on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
         if not np.isfinite(values["loss"]):
@@ -166,7 +174,8 @@ class _Training:
         for watcher in self._watchers:
             watcher.on_evaluation(record)
 
-    def _save_checkpoint(self) -> None:
+    def save_checkpoint(self) -> None:
+        """Keep what it takes to go on."""
         # The best parameters go first: were we stopped between the two files, the epochs since the last checkpoint are done
         # again, and give the same best parameters again.
         self._save_best()
@@ -175,8 +184,9 @@ class _Training:
         save_arrays(self._folder.checkpoint_path, state | parameters, {"kind": "checkpoint", "progress": asdict(self._progress)})
         self._last_checkpoint = time.monotonic()
 
-    def _resume(self) -> None:
-        if self._folder.checkpoint_path.exists():
+    def _resume(self) -> bool:
+        """Go on from the checkpoint, if there is one."""
+        if is_begun := self._folder.checkpoint_path.exists():
             file = ArrayFile(self._folder.checkpoint_path, kind="checkpoint")
             try:
                 self._progress = Progress(**file.metadata["progress"])
@@ -187,6 +197,7 @@ class _Training:
             self._learner.load_state({name: torch.from_numpy(array) for name, array in _part(file, "learner.").items()})
             self._best = best_arrays(self._folder, self._model, self._learner.name)
         self._folder.write_history(self._progress.history)
+        return is_begun
 
 
 def peak_memory_bytes() -> int | None:

@@ -33,6 +33,10 @@ def train(
     reward: str | None,
     out: Annotated[Path | None, typer.Option(help="The run folder to write; runs/DATA or runs/DATA-SCORER if not said.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")] = False,
+    start: Annotated[
+        Path | None,
+        typer.Option(help="A walker's run to begin with; with --epochs 0, only how it answers changes: fan-out, beam, scorer."),
+    ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write the history for TensorBoard too.")] = False,
     mirror: options.Mirror = None,
 ) -> None:
@@ -49,6 +53,8 @@ def train(
     - `hopwalk train facts.csv --no-reward-shaping --guidance 0`
 
     - `hopwalk train umls --scorer complex --recipe paper --seed 1`
+
+    - `hopwalk train umls --start runs/umls --epochs 0 --set walk.beam=256 --out runs/umls-wide`
     """
     from hopwalk import api
     from hopwalk.config import fold_name
@@ -58,6 +64,8 @@ def train(
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
     if scorer is not None:
+        if start is not None:
+            raise SettingsError("--start is for walkers", remedy="Leave it out, or leave out --scorer.")
         folder = out or Path("runs") / f"{dataset.name}-{fold_name(chosen.scorer.model).replace(':', '-')}"
         was_finished = resume and _is_finished(folder)
         with TrainingBars() as bars:
@@ -71,13 +79,20 @@ def train(
         was_finished = resume and _is_finished(folder)
         if not (resume and (folder / "run.json").exists()):
             refuse_used_folder(folder, resume=resume)
-        if not was_finished:
+        if not was_finished and chosen.walker.epochs:
             print_text(_forecast(dataset, chosen), to_stderr=True)
         scorer_run = reward if reward is not None and options.is_run_folder(reward) else None
         with TrainingBars() as bars:
             make = bars.begin
             run = api.train(
-                dataset, chosen, out=folder, scorer=scorer_run, resume=resume, make_watchers=make, tensorboard=tensorboard
+                dataset,
+                chosen,
+                out=folder,
+                scorer=scorer_run,
+                start=start,
+                resume=resume,
+                make_watchers=make,
+                tensorboard=tensorboard,
             )
     _print_end(run, was_finished)
 

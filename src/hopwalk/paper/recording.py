@@ -14,6 +14,7 @@ from hopwalk.errors import RunError
 from hopwalk.paper.ledger import GROUPS, Ledger
 from hopwalk.paper.source import describe_source
 from hopwalk.run import Run, write_text
+from hopwalk.walker.runs import STARTED_FROM
 
 SCORER_HISTORY = ("epoch", "loss", "seconds", "valid_mrr")
 WALKER_HISTORY = (
@@ -79,13 +80,15 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
         return content | {"members": shown, "calibration": about.get("calibration")}
     groups = {group: getattr(run.settings, group).model_dump() for group in GROUPS[kind]}
     names = SCORER_HISTORY if kind == "scorer" else WALKER_HISTORY
+    before = about.get(STARTED_FROM, {})
+    content |= {STARTED_FROM: before} if before else {}
     content |= {
         "settings": groups["scorer"] if kind == "scorer" else groups,
         "threads": about.get("threads"),
-        "training_seconds": about["seconds"] if is_finished else last.get("seconds", 0.0),
+        "training_seconds": (about["seconds"] if is_finished else last.get("seconds", 0.0)) + before.get("seconds", 0.0),
         "evaluation_seconds": round(sum(record["evaluation_seconds"] for record in history), 1),
         "peak_memory_bytes": about.get("peak_memory_bytes"),
-        "epochs": about["epochs"] if is_finished else last.get("epoch", 0),
+        "epochs": (about["epochs"] if is_finished else last.get("epoch", 0)) + before.get("epochs", 0),
         "best_epoch": about["best_epoch"] if is_finished else best.get("epoch", 0),
         "history": [{name: record[name] for name in names if name in record} for record in history],
     }
@@ -113,6 +116,7 @@ def command_of(run: Run) -> str:
         reward = about_scorer(run.path)
         model = reward and ("ENSEMBLE" if reward.get("kind") == "ensemble" else reward["settings"]["model"])
         options = f"--walker {own.recipe} --seed {own.seed}" + (f" --reward {model}" if model else "")
+        options += f" --start {run.about[STARTED_FROM]['folder']}" if STARTED_FROM in run.about else ""
     usual = load_settings(data if data in preset_names() else "default", overrides=said).model_dump()
     changes = (
         f"--set {shlex.quote(f'{group}.{name}={value if isinstance(value, str) else json.dumps(value)}')}"

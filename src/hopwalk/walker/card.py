@@ -24,6 +24,7 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
         "gradient": f"{walker.estimator} over {walker.rollouts} rollouts, action dropout {walker.action_dropout:g}, "
         f"entropy {walker.entropy:g}",
         "seed": f"{walker.seed}",
+        **({"begun with": f"the walker of {about['started_from']['folder']}"} if "started_from" in about else {}),
         "training": f"{about['status']} after {about.get('epochs', 0)} epochs, {about.get('seconds', 0):.0f} s; "
         f"the best was epoch {about.get('best_epoch', 0)}",
         "dev MRR by paths (tails, filtered without test facts)": "no dev questions" if mrr is None else f"{100 * mrr:.2f}",

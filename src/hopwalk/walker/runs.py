@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from hopwalk.config import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
-from hopwalk.errors import DataError, RunError
+from hopwalk.errors import DataError, RunError, SettingsError
 from hopwalk.evaluation import Evaluation, evaluate_split_by
 from hopwalk.graph import build_graph
 from hopwalk.names import NameIndex
@@ -19,7 +20,7 @@ from hopwalk.run import Run, copy_run, refuse_used_folder
 from hopwalk.scorers import runs as scorer_runs
 from hopwalk.scorers.models import build_scorer
 from hopwalk.tensorboard import TensorBoard
-from hopwalk.training import Watcher, best_arrays, load_arrays, train
+from hopwalk.training import Watcher, begin_with, best_arrays, load_arrays, train
 from hopwalk.walker.card import write_card
 from hopwalk.walker.decoding import BLEND, WEIGHTS, Decoder, blend_name
 from hopwalk.walker.opinions import Opinions
@@ -29,6 +30,7 @@ from hopwalk.walker.training import WalkerLearner, some_questions
 
 WALKER = "walker"  # kind of run
 SCORER_FOLDER = "scorer"
+STARTED_FROM = "started_from"  # in run.json: the walker whose parameters were the first
 MakeWatchers = Callable[[str, int], Sequence[Watcher]]  # what is trained and for how many epochs → who watches
 
 
@@ -62,18 +64,29 @@ def train_into(
     settings: Settings,
     *,
     scorer_run: Path | None = None,
+    start: Path | None = None,
     resume: bool = False,
     make_watchers: MakeWatchers = lambda *_: (),
     tensorboard: bool = False,
 ) -> Run:
-    """Train a scorer, unless a run of one is given, then a walker with it; or go on with the run that is there."""
+    """Train a scorer, unless a run of one is given, then a walker with it; or go on with the run that is there.
+
+    With `start`, the run of another walker, its parameters are the first, and its scorer that of the new one if no other is
+    given.
+    """
+    begun_with = _described(Run.open(start), dataset) if start else None
+    if start and scorer_run is None and (start / SCORER_FOLDER / "run.json").exists():
+        scorer_run = start / SCORER_FOLDER
     learnt = _with_valid_learnt(dataset) if settings.walker.learn_valid else dataset
     run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else None
     if run and run.about.get("status") == "finished":
         return run
-    _refuse_what_cannot_be_trained(dataset, learnt, settings, scorer_run)
+    is_started = start is not None or (run is not None and STARTED_FROM in run.about)
+    _refuse_what_cannot_be_trained(dataset, learnt, settings, scorer_run, is_started=is_started)
+    walker = build_walker(learnt, settings)
+    first = best_arrays(Run.open(start), walker.policy, WALKER) if start else None
     board = [TensorBoard(path / "tensorboard")] if tensorboard else []
-    run = run or _begun(path, dataset, settings, resume)
+    run = run or _begun(path, dataset, settings, resume, begun_with)
     opinions, new_to_scorer = None, None
     if needs_scorer(settings):
         if not _scorer_is_ready(path, dataset, settings, scorer_run, make_watchers):
@@ -82,9 +95,13 @@ def train_into(
         opinions = Opinions(scorer_runs.load_scorer(path / SCORER_FOLDER))
         has_learnt_dev = Run.open(path / SCORER_FOLDER).settings.scorer.learn_valid
         new_to_scorer = dataset.valid[:0] if has_learnt_dev else dataset.valid
-    walker = build_walker(learnt, settings)
     watchers = [*make_watchers(WALKER, settings.walker.epochs), *board]
-    outcome = train(run, WalkerLearner(walker, learnt, settings, opinions, new_to_scorer=new_to_scorer), watchers)
+    learner = WalkerLearner(walker, learnt, settings, opinions, new_to_scorer=new_to_scorer)
+    if run.about.get(STARTED_FROM) != begun_with and (begun_with or not run.checkpoint_path.exists()):
+        raise RunError("the run was begun with other parameters", path=path, remedy="Say the --start that it was begun with.")
+    if first and not run.checkpoint_path.exists():
+        begin_with(run, learner, first)
+    outcome = train(run, learner, watchers)
     if outcome is None:  # stopped before it was as far as it had been before
         return run
     about = run.about | outcome | _blend_chosen(Decoder(walker, settings, opinions), learnt, settings)
@@ -95,10 +112,14 @@ def train_into(
     return run
 
 
-def _refuse_what_cannot_be_trained(dataset: Dataset, learnt: Dataset, settings: Settings, scorer_run: Path | None) -> None:
+def _refuse_what_cannot_be_trained(
+    dataset: Dataset, learnt: Dataset, settings: Settings, scorer_run: Path | None, *, is_started: bool
+) -> None:
     """Tell it before the folder is begun, which would stand in the way of the next try, and before a scorer is trained."""
     if not len(learnt.train):
         raise DataError(f"{dataset.name} has no training questions")
+    if not settings.walker.epochs and not is_started:
+        raise SettingsError("there is nothing to train in 0 epochs", remedy="Say --start RUN, a walker to begin with.")
     if not needs_scorer(settings):
         return
     if scorer_run is None:
@@ -108,9 +129,25 @@ def _refuse_what_cannot_be_trained(dataset: Dataset, learnt: Dataset, settings: 
         scorer_runs.load_scorer(scorer_run)
 
 
-def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool) -> Run:
+def _described(start: Run, dataset: Dataset) -> dict[str, Any]:
+    """What `run.json` says of the walker that a run begins with: its folder, its weights, and what its training took."""
+    start.require_kind(WALKER)
+    start.require_same_data(dataset)
+    if start.about.get("status") != "finished":
+        raise RunError("this walker is not trained yet", path=start.path, remedy="Go on with it: hopwalk train … --resume")
+    before = start.about.get(STARTED_FROM, {})
+    return {
+        "folder": start.path.name,
+        "weights_sha256": hashlib.sha256(start.weights_path.read_bytes()).hexdigest(),
+        "epochs": start.about["epochs"] + before.get("epochs", 0),
+        "seconds": start.about["seconds"] + before.get("seconds", 0.0),
+    }
+
+
+def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool, begun_with: dict[str, Any] | None) -> Run:
     refuse_used_folder(path, resume=resume)
-    return Run.create(path, dataset, settings, {"kind": WALKER, "status": "training"})
+    about = {"kind": WALKER, "status": "training"} | ({STARTED_FROM: begun_with} if begun_with else {})
+    return Run.create(path, dataset, settings, about)
 
 
 def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
