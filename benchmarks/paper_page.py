@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import PROJECT
-from benchmarks.result_tables import with_tables
+from benchmarks.result_tables import RESULTS, book, with_tables
 from hopwalk import published
 from hopwalk.paper.ledger import Ledger, Result
-from hopwalk.paper.parts import CUT, MEANINGS, Book
-from hopwalk.paper.plan import Scope, targets_of
+from hopwalk.paper.parts import CUT, MEANINGS
+from hopwalk.paper.plan import targets_of
 from hopwalk.paper.report import figures_of, markdown, sections_of, write_figures
 from hopwalk.paper.tables import best_of
 from hopwalk.published import TABLE_2, TITLES
 from hopwalk.run import write_text
 
-RESULTS, DOCS = PROJECT / "results", PROJECT / "docs"
+DOCS = PROJECT / "docs"
 PAGE, FIGURES = DOCS / "paper.md", DOCS / "figures"
 PAGES = [PROJECT / "README.md", *sorted(page for page in DOCS.glob("*.md") if page != PAGE)]
 GENERATED = re.compile(r"<!-- (?:results|paper): \w+ -->.*?<!-- end -->", re.DOTALL)
@@ -41,11 +41,6 @@ MARK = re.compile(r"(?P<number>\d+\.\d+|\?)<!-- (?P<what>[^>]+?) -->")
 NUMBER = re.compile(r"(?<![\w.,/=-])[1-9]\d?\.\d{1,2}(?!\w|\.\d|<!--| (?:s|h|ms|min|MB|GB|kB)\b)")
 ABOUT_RESULTS = re.compile(r"\bMRR\b|\bhits@", re.IGNORECASE)
 NOT_KEPT = re.compile(r"not (?:kept )?in `results/`")
-
-
-def book() -> Book:
-    """The ledger of the project, as the report reads it."""
-    return Book(Ledger(RESULTS), Scope())
 
 
 def page_and_figures() -> tuple[str, dict[str, str]]:

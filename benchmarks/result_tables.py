@@ -8,19 +8,28 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from benchmarks.machine import PROJECT
-from hopwalk.paper.parts import spread
+from hopwalk.paper.ledger import Ledger
+from hopwalk.paper.parts import Book, spread
+from hopwalk.paper.plan import Scope
 from hopwalk.paper.tables import MODEL_TITLES
 from hopwalk.published import TABLE_2
 
-SCORERS, WALKERS = (PROJECT / "results" / kind for kind in ("scorers", "walkers"))
+RESULTS = PROJECT / "results"
+SCORERS, WALKERS = (RESULTS / kind for kind in ("scorers", "walkers"))
 PAPER = {  # test MRR of tails
     scorer: {data: numbers[title][2] for data, numbers in TABLE_2.items()} for scorer, title in MODEL_TITLES.items()
 }
+
+
+def book() -> Book:
+    """The ledger of the project, as the report reads it."""
+    return Book(Ledger(RESULTS), Scope())
 
 
 def results_by_run() -> dict[tuple[str, str, str], list[dict[str, Any]]]:
@@ -98,10 +107,11 @@ def candidates_table() -> str:
 
 
 def walkers_table() -> str:
-    """Test MRR of tails of walkers on every set, by paths alone, by the scorer alone and by the blend."""
+    """Test MRR of tails of walkers on every set: paths by probability, and by reward too, the scorer alone, and the blend."""
     lines = [
-        "| data, walker | scorer | seeds | paths | paper's best walker | scorer alone | blend | unreached | epochs | seconds |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| data, walker | scorer | seeds | paths by probability | and reward | paper's best walker | scorer alone | blend "
+        "| unreached | epochs | seconds |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for path in sorted(WALKERS.glob("*.json")):
@@ -109,15 +119,16 @@ def walkers_table() -> str:
         groups.setdefault((result["data"]["name"], result["name"].rpartition("-")[0]), []).append(result)
     order = list(TABLE_2)
     for (data, name), group in sorted(groups.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
-        scorer = group[0]["scorer"]
+        scorer, has_reward = group[0]["scorer"], "probability" in group[0]["test"]
         best = max(numbers[2] for model, numbers in TABLE_2[data].items() if model.startswith("walker"))
         cells = [
             f"{data}, {name.removeprefix(f'{data}-')}",
             "-" if scorer is None else "ensemble" if scorer["kind"] == "ensemble" else scorer["settings"]["model"],
             f"{len(group)}",
-            spread([100 * result["test"]["paths"]["tails"]["mrr"] for result in group]),
+            mrr_by(group, "probability" if has_reward else "paths"),
+            mrr_by(group, "paths") if has_reward else "-",
             f"{best}",
-            *(spread([100 * r["test"][by]["tails"]["mrr"] for r in group]) if scorer else "-" for by in ("scorer", "blend")),
+            *(mrr_by(group, by) if scorer else "-" for by in ("scorer", "blend")),
             f"{100 * np.mean([result['test']['paths']['tails']['unreached'] for result in group]):.1f} %",
             f"{np.mean([result['epochs'] for result in group]):.0f}",
             f"{np.mean([result['training_seconds'] for result in group]):,.0f}",
@@ -126,15 +137,23 @@ def walkers_table() -> str:
     return "\n".join(lines)
 
 
+def mrr_by(group: Sequence[Mapping[str, Any]], by: str) -> str:
+    """Test MRR of tails of some runs, ranked in one of the ways."""
+    return spread([100 * result["test"][by]["tails"]["mrr"] for result in group])
+
+
 def losses_table() -> str:
-    """Where paths alone lose to the scorer that guides them: test MRR of tails by stratum, of walkers by the modern recipe."""
+    """Where paths lose to the scorer that guides them: test MRR of tails by stratum, of walkers by the modern recipe."""
     strata = ("to-many", "to-one", "seen", "unseen")
     lines = [
         "| paths / scorer | unreached | " + " | ".join(strata) + " |",
         "|---|---:" + "|---:" * len(strata) + "|",
     ]
+    known = book()
     for data in TABLE_2:
-        test = json.loads((WALKERS / f"{data}-modern-complex-0.json").read_text(encoding="utf-8"))["test"]
+        if not (results := known.group(known.scope.walker(data, "complex", "modern")).finished):
+            continue
+        test = results[0].content["test"]
         cells = []
         for stratum in strata:
             found = [test[by]["strata"].get(stratum) for by in ("paths", "scorer")]

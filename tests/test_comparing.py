@@ -89,6 +89,8 @@ def test_rankings_of_a_walker_against_each_other_and_a_scorer(learnt: Path):
     mixed = api.compare(learnt, learnt, by=["scorer", "blend"])
     assert mixed.differences["mrr"].first == pytest.approx(rankings["scorer"].tails.mrr)
     assert mixed.differences["mrr"].second == pytest.approx(rankings["blend"].tails.mrr)
+    reward = api.compare(learnt, learnt, by=["probability", "paths"]).differences["mrr"]
+    assert (reward.first, reward.second) == pytest.approx([rankings[by].tails.mrr for by in ("probability", "paths")])
     with_scorer = api.compare(learnt / "scorer", learnt)
     assert with_scorer.ranked_by == ("scorer", "paths")
     assert with_scorer.differences["mrr"].first == pytest.approx(api.evaluate(learnt / "scorer").tails.mrr)
@@ -129,4 +131,4 @@ def test_the_command_line(short: Path, learnt: Path, capsys: pytest.CaptureFixtu
     printed = command(capsys, "compare", str(short), str(learnt), "--by", "paths,scorer", "--json").out
     assert json.loads(printed)["ranked_by"] == ["paths", "scorer"]
     refused = command(capsys, "compare", str(short), str(learnt), "--by", "luck", code=1)
-    assert "Say paths, scorer or blend" in refused.err
+    assert "Say paths, probability, scorer or blend" in refused.err

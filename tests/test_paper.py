@@ -12,7 +12,7 @@ from hopwalk.errors import RunError, SettingsError, UnknownNameError
 from hopwalk.paper import running
 from hopwalk.paper.ledger import Ledger, Result
 from hopwalk.paper.parts import Book
-from hopwalk.paper.plan import Scope, planned, targets_of
+from hopwalk.paper.plan import UNGUIDED, Scope, planned, targets_of
 from hopwalk.paper.report import html, markdown, sections_of
 from hopwalk.paper.wanted import Wanted
 from hopwalk.published import FIVE_SEEDS, TABLE_1, TABLE_2, TABLE_2_QUOTED, TABLE_3, TABLE_4, TABLE_5, TITLES
@@ -188,7 +188,7 @@ def test_the_ledger_of_the_project_is_found_by_its_settings():
     ledger = Ledger(RESULTS)
     assert ledger.has(COMPLEX)
     assert {result.seed for result in ledger.find(COMPLEX)} >= {0, 1, 2}
-    assert ledger.find(Scope().variant("umls", "complex", "modern", "−AD", ("walker.guidance=0.0",)))
+    assert ledger.find(Scope().variant("umls", "complex", "modern", "−AD", UNGUIDED))
 
 
 # The report

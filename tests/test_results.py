@@ -37,6 +37,7 @@ def test_a_result_of_a_walker_says_what_made_it(path: Path):
     assert result["training_seconds"] > 0
     assert result["history"]
     rankings = {"paths", "scorer", "blend"} if result["scorer"] else {"paths"}
+    rankings |= {"probability"} if result["scorer"] and result["settings"]["walker"].get("reward_weight") else set()
     assert set(result["test"]) == rankings
     for found in result["test"].values():
         assert 0 < found["tails"]["mrr_pessimistic"] <= found["tails"]["mrr"] <= found["tails"]["mrr_optimistic"] <= 1

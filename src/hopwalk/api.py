@@ -233,7 +233,7 @@ def load_scorer(run: str | Path) -> Scorer:
 def evaluate(run: str | Path, split: str = "test", *, complete_filter: bool = False) -> Evaluation:
     """Rank the answers of a split, and write `evaluation-SPLIT.json` into the run folder.
 
-    A scorer's run is ranked by its scores, a walker's by its paths alone; `evaluate_walker` has its other rankings.
+    A scorer's run is ranked by its scores, a walker's by its paths; `evaluate_walker` has its other rankings.
     """
     from hopwalk.evaluation import evaluate_split
 
@@ -248,7 +248,7 @@ def evaluate(run: str | Path, split: str = "test", *, complete_filter: bool = Fa
 def evaluate_walker(
     run: str | Path, split: str = "test", *, complete_filter: bool = False, directions: Directions = "tails"
 ) -> dict[str, Evaluation]:
-    """Rank the answers of a split by a walker's paths alone, by its scorer alone, and by the blend of both.
+    """Rank the answers of a split by a walker's paths, by their probability alone, by its scorer alone, and by the blend of both.
 
     All of them are written to `evaluation-SPLIT.json` in the run folder. Head questions are asked with `directions="both"`.
     """
@@ -267,7 +267,7 @@ def compare(
 ) -> Comparison:
     """Two runs of the same data on the same questions: the difference and how sure it is, relations and examples that changed.
 
-    `by` says how walkers rank: one of "paths", "scorer" and "blend" for both runs, or one for each.
+    `by` says how walkers rank: one of "paths", "probability", "scorer" and "blend" for both runs, or one for each.
     """
     from hopwalk.comparing import compare as compare_runs
 

@@ -25,11 +25,11 @@ from hopwalk.ranking import (
 )
 from hopwalk.run import Run
 from hopwalk.scorers import runs as scorer_runs
-from hopwalk.walker.decoding import BLEND, PATHS, SCORER
+from hopwalk.walker.decoding import BLEND, PATHS, PROBABILITY, SCORER
 from hopwalk.walker.runs import WALKER, TrainedWalker, load_walker
 from hopwalk.walker.steps import Questions
 
-By = Literal["paths", "scorer", "blend"]
+By = Literal["paths", "probability", "scorer", "blend"]
 SURE = 0.05  # a difference that chance shows less often than this is called one
 
 
@@ -136,7 +136,7 @@ def compare(
     words = [*by] * 2 if len(by) == 1 else [*by]
     if len(words) != 2 or any(word not in get_args(By) for word in words):
         raise SettingsError(
-            f"cannot rank by {','.join(by)!r}", remedy="Say paths, scorer or blend; or two of them, as paths,blend."
+            f"cannot rank by {','.join(by)!r}", remedy="Say paths, probability, scorer or blend; or two of them, as paths,blend."
         )
     sides = [_Side(run, word, split) for run, word in zip((first, second), words, strict=True)]
     dataset = sides[0].run.dataset
@@ -182,7 +182,7 @@ class _Side:
             self.by = SCORER
             return
         self.walker, self.by = load_walker(path), by
-        if by != PATHS and self.walker.opinions is None:
+        if by not in (PATHS, PROBABILITY) and self.walker.opinions is None:
             raise RunError(f"the walker has no scorer, so it cannot be ranked by {by}", path=path, remedy="Compare --by paths.")
 
     def ranks(self, dataset: Dataset, split: str) -> Floats:
@@ -193,7 +193,8 @@ class _Side:
             return rank_answers(scorer.numpy_scores, questions, known, num_entities=len(dataset.entities)).realistic
         decoder = self.walker.decoder
         weights = [self.walker.blend_weight or 0.0] if self.by == BLEND else []
-        name = next(name for name in decoder.names(weights) if name.partition(" ")[0] == self.by)
+        names = {name.partition(" ")[0]: name for name in decoder.names(weights)}
+        name = names.get(self.by, PATHS)  # where the reward does not count, paths have nothing but their probability
         return rank_answers_by(
             lambda heads, relations: {name: decoder.scores(heads, relations, weights)[name]},
             questions,

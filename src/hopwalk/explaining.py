@@ -51,8 +51,8 @@ class Reason:
 class Explanation:
     """Why an entity is an answer of a question, or why not.
 
-    `rank` is its place by paths among all entities but the other known answers, None if no path in the beam reaches it; then
-    `why_not` says where the walk loses it, and `reasons` may hold a path that a wider beam finds.
+    `rank` is its place by the probability of paths among all entities but the other known answers, None if no path in the beam
+    reaches it; then `why_not` says where the walk loses it, and `reasons` may hold a path that a wider beam finds.
     """
 
     head: str

@@ -21,7 +21,7 @@ def compare(
     second: Folder,
     split: Annotated[str, typer.Option(help="test or valid.")] = "test",
     by: Annotated[
-        str, typer.Option(help="How walkers rank: paths, scorer or blend; or one word for each run, as paths,blend.")
+        str, typer.Option(help="How walkers rank: paths, probability, scorer or blend; or one word for each run.")
     ] = "paths",
     examples: Annotated[int, typer.Option(min=0, help="How many questions won and lost to show.")] = 5,
     as_json: options.Json = False,

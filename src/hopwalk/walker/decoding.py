@@ -1,4 +1,4 @@
-"""From walks to ranked entities: by their paths alone, by the scorer alone, and by a blend of both."""
+"""From walks to ranked entities: by their paths, by the scorer alone, and by a blend of both."""
 
 from __future__ import annotations
 

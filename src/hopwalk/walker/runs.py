@@ -238,7 +238,7 @@ def load_walker(path: str | Path) -> TrainedWalker:
 def evaluate_walker(
     trained: TrainedWalker, split: str, *, complete_filter: bool = False, directions: Directions = "tails"
 ) -> dict[str, Evaluation]:
-    """What a split says of the walker: ranked by paths alone, by the scorer alone, and by the blend of both."""
+    """What a split says of the walker: ranked by paths, by the scorer alone, and by the blend of both."""
     if split == "valid" and trained.settings.walker.learn_valid:
         raise DataError("the walker has learnt the dev facts, so it cannot be asked for them", remedy="Evaluate it on test.")
     decoder = trained.decoder

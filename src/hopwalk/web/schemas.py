@@ -101,7 +101,7 @@ class ExplainBody(BaseModel):
     relation: str
     tail: str
     is_known: bool
-    rank: int | None = Field(description="Its place by paths; null if no path in the beam reaches it.")
+    rank: int | None = Field(description="Its place by the probability of its paths; null if no path in the beam reaches it.")
     path_probability: float | None
     probability: float | None
     why_not: str = Field(description="Where the walk loses it; empty if it is reached.")
