@@ -19,6 +19,7 @@ from hopwalk.ranking import (
     questions_of,
     rank_answers,
     strata,
+    watched,
 )
 from tests.helpers import FAMILY, dataset_of
 
@@ -66,6 +67,26 @@ def test_others_that_have_no_number_do_not_count_as_lower(scores: list[float]):
 
 def test_infinite_scores_of_others_are_compared():
     assert rank([INF, 1, -INF, 2, 1, 1], 3) == (2, 2, 2)
+
+
+def test_whoever_watches_is_told_how_far_it_has_come():
+    told: list[tuple[int, int]] = []
+    asked = Triples.of([(head, 0, tail) for head in range(5) for tail in range(2)])
+
+    def ranked() -> None:
+        rank_answers(
+            lambda heads, _: np.zeros((len(heads), E), dtype=np.float32),
+            asked,
+            known_of(),
+            num_entities=E,
+            most_bytes=2 * 4 * 2 * E,
+        )
+
+    with watched(lambda done, total: told.append((done, total))):
+        ranked()
+    assert told == [(2, 5), (4, 5), (5, 5)]  # equal questions count once
+    ranked()
+    assert len(told) == 3
 
 
 TRIPLES = st.lists(st.tuples(st.integers(0, E - 1), st.integers(0, 2 * R - 1), st.integers(0, E - 1)), min_size=1, max_size=30)

@@ -42,6 +42,15 @@ def test_train_and_evaluate(village_folder: Path, capsys: pytest.CaptureFixture[
     assert "was finished already" in command(capsys, "train", "village", *SET, "--resume").out
 
 
+def test_evaluate_shows_how_far_it_has_come(
+    trained_walker: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    run = str(trained_walker.path)
+    assert command(capsys, "evaluate", run).err == ""  # it took no second
+    monkeypatch.setattr("hopwalk.cli.console.SECONDS_BEFORE_A_BAR", -1)
+    assert "questions ranked" in command(capsys, "evaluate", run).err
+
+
 def test_the_forecast_tells_of_parts(village_folder: Path, capsys: pytest.CaptureFixture[str]):
     parts = ["--set", "walker.memory_mb=64", "--set", "walker.rollouts=200", "--no-reward-shaping", "--guidance", "0"]
     told = command(capsys, "train", "village", *SET, *SHORT, *parts, "--set", "walker.batch_size=512").err

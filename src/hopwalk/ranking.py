@@ -7,7 +7,9 @@ rank, which is what we report, is the mean of the two. An answer that a method d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -23,6 +25,8 @@ Floats = NDArray[np.float64]
 ScoreAllTails = Callable[[Ids, Ids], NDArray[np.float32]]  # heads, relations [Q] → scores [Q, E]; -inf: not reached
 ScoreAllTailsBy = Callable[[Ids, Ids], dict[str, NDArray[np.float32]]]  # the same by several scores
 Directions = Literal["tails", "both"]
+OnRanked = Callable[[int, int], None]  # questions done, questions in all
+_on_ranked: ContextVar[OnRanked] = ContextVar("on_ranked", default=lambda *_: None)
 MANY_ANSWERS = 1.5  # a relation is to-many if its questions have more answers than this on average (the paper's ξ)
 
 
@@ -111,6 +115,16 @@ def rank_answers(
     )[""]
 
 
+@contextmanager
+def watched(on_ranked: OnRanked) -> Iterator[None]:
+    """Tell someone how far rankings within the block have come, however deep they are; equal questions count once."""
+    before = _on_ranked.set(on_ranked)
+    try:
+        yield
+    finally:
+        _on_ranked.reset(before)
+
+
 def rank_answers_by(
     score_all_tails: ScoreAllTailsBy,
     questions: Triples,
@@ -134,6 +148,7 @@ def rank_answers_by(
         for name, scores in score_all_tails(batch.heads, batch.relations).items():
             before, level = _compare(scores, batch, rows, questions.tails[asked], known)
             ranks[name].optimistic[asked], ranks[name].pessimistic[asked] = before + 1, before + level + 1
+        _on_ranked.get()(first + len(batch), len(pair_rows))
     return ranks
 
 

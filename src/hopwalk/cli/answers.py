@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import console, print_finding, print_json, print_json_line, print_text, printable
+from hopwalk.cli.console import CountBar, print_finding, print_json, print_json_line, print_text, printable
 from hopwalk.cli.train import RunFolder
 from hopwalk.errors import DataError, HopwalkError, SettingsError
 
@@ -258,22 +258,13 @@ def complete(
 
     - `hopwalk complete runs/umls --relation affects --relation causes --out new.parquet`
     """
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
     from hopwalk.api import load
 
-    columns = BarColumn(bar_width=20), TextColumn("{task.description}"), TimeRemainingColumn(compact=True), TextColumn("left")
-    bar = Progress(*columns, console=console(to_stderr=True))
-    task = bar.add_task("…", total=None)
+    with CountBar() as bar:
 
-    def show(done: int, total: int, facts: int) -> None:
-        bar.start()  # not before there is something to show: an error may come first
-        bar.update(task, completed=done, total=total, description=f"{done:,} of {total:,} questions, {facts:,} facts")
+        def show(done: int, total: int, facts: int) -> None:
+            bar.show(done, total, f"{done:,} of {total:,} questions, {facts:,} facts")
 
-    try:
         found = load(run).complete(out, relations=relation or (), above=above, resume=resume, on_progress=show)
-    finally:
-        if bar.live.is_started:
-            bar.stop()
     rate = found.questions_of_sitting / max(found.seconds, 1e-9)
     print_text(f"{out}: {found.facts:,} new facts from {found.questions:,} questions, {rate:,.0f} questions a second")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import print_json, print_table, print_text, printable
+from hopwalk.cli.console import print_json, print_table, print_text, printable, ranking_bar
 
 if TYPE_CHECKING:
     from hopwalk.comparing import Comparison, Example
@@ -42,7 +42,8 @@ def compare(
     from hopwalk.api import compare as compare_runs
 
     words: Any = [word.strip() for word in by.split(",")]
-    found = compare_runs(first, second, split, by=words, num_examples=examples)
+    with ranking_bar():
+        found = compare_runs(first, second, split, by=words, num_examples=examples)
     print_json(found.to_dict()) if as_json else _print(found)
 
 

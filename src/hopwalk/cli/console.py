@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
     from hopwalk.data.download import ProgressBar
     from hopwalk.data.findings import Finding
+
+
+SECONDS_BEFORE_A_BAR = 1.0
 
 
 @cache
@@ -86,6 +91,40 @@ def _cell(value: Any) -> str:
 def printable(text: str) -> str:
     """The text with characters that could steer a terminal made visible."""
     return "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+class CountBar:
+    """A bar with the time left; not before there is something to show for a second, for an error or the end may come first."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = BarColumn(bar_width=20), TextColumn("{task.description}"), TimeRemainingColumn(compact=True), TextColumn("left")
+        self._bar = Progress(*columns, console=console(to_stderr=True))
+        self._task = self._bar.add_task("…", total=None)
+        self._begun = time.monotonic()
+
+    def __enter__(self) -> CountBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar.live.is_started:
+            self._bar.stop()
+
+    def show(self, done: int, total: int, text: str) -> None:
+        """So much is done."""
+        self._bar.update(self._task, completed=done, total=total, description=text)
+        if time.monotonic() - self._begun > SECONDS_BEFORE_A_BAR:
+            self._bar.start()
+
+
+@contextmanager
+def ranking_bar() -> Iterator[None]:
+    """A bar for whatever is ranked within the block."""
+    from hopwalk.ranking import watched
+
+    with CountBar() as bar, watched(lambda done, total: bar.show(done, total, f"{done:,} of {total:,} questions ranked")):
+        yield
 
 
 class DownloadBar:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import print_text
+from hopwalk.cli.console import print_text, ranking_bar
 from hopwalk.cli.train import TrainingBars, duration
 
 if TYPE_CHECKING:
@@ -127,8 +127,9 @@ def record(
     from hopwalk.paper.ledger import Ledger
     from hopwalk.paper.recording import record as note_run
 
-    print_text("ranking dev and test …", to_stderr=True)
-    print_text(f"{note_run(run, Ledger(ledger), name=name, note=note)}: written")
+    with ranking_bar():
+        written = note_run(run, Ledger(ledger), name=name, note=note)
+    print_text(f"{written}: written")
 
 
 def _seeds(text: str | None) -> list[int] | None:

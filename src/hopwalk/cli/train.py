@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import console, download_bar, print_json, print_table, print_text
+from hopwalk.cli.console import console, download_bar, print_json, print_table, print_text, ranking_bar
 from hopwalk.config import Settings
 from hopwalk.published import TABLE_2
 
@@ -234,10 +234,12 @@ def evaluate(
     if split not in ("valid", "test"):
         raise SettingsError(f"there is no split {split!r} to rank", remedy="Splits are valid and test.")
     if Run.open(run).about["kind"] != "walker":
-        evaluation = api.evaluate(run, split, complete_filter=complete)
+        with ranking_bar():
+            evaluation = api.evaluate(run, split, complete_filter=complete)
         print_json(evaluation.to_dict()) if as_json else _print_evaluation(evaluation)
         return
-    found = api.evaluate_walker(run, split, complete_filter=complete, directions="both" if both else "tails")
+    with ranking_bar():
+        found = api.evaluate_walker(run, split, complete_filter=complete, directions="both" if both else "tails")
     if as_json:
         numbers = {name: evaluation.to_dict() for name, evaluation in found.items()}
         print_json(numbers | {"blend_weight": Run.open(run).about.get("blend_weight")})
