@@ -74,8 +74,9 @@ def table_2(book: Book) -> Section:
         "Test, questions for tails, in percent; the paper's in brackets. *Recipe* says how a model was trained: `paper` as the "
         "paper does, `modern` as we would. NeuralLP, NTP-λ and MINERVA are quoted by the paper from Das et al. (2018); the "
         "first two we have not run, and they stand here as quoted. *Best* rows are chosen among all runs of the ledger by "
-        "their dev MRR. The paper ranks paths by probability alone; by the reward of their ends too, and the blend of paths and "
-        "scorer, are ours. Standard deviations are those over seeds."
+        "their dev MRR. The paper ranks paths by their probability; walkers of the recipe `modern` count the reward of their "
+        "ends too, and *best* has a row for either. That and the blend of paths and scorer are not in the paper. Standard "
+        "deviations are those over seeds."
     )
     return Section("table2", "Table 2: all models", text, tuple(tables))
 
