@@ -114,5 +114,6 @@ def test_from_the_command_line(village_folder: Path, trained_walker: Run, capsys
     assert "narrow: finished after 0 epochs; dev MRR" in printed.out
     assert "needs about" not in printed.err
     assert Run.open("narrow").settings.walk.beam == 4
+    assert "--reward is the folder of a scorer" in mistake(capsys, "train", "village", *SET, *start, "--reward", "conve")
     assert "--start is for walkers" in mistake(capsys, "train", "village", "--scorer", "complex", *start)
     assert "nothing to train in 0 epochs" in mistake(capsys, "train", "village", *SET, "--epochs", "0", "--out", "none")

@@ -75,6 +75,9 @@ def train(
         if reward is not None and not (chosen.walker.reward_shaping or chosen.walker.guidance):
             remedy = "Leave it out, or let it count with --reward-shaping or --guidance."
             raise SettingsError("--reward names a scorer, but the walker has no use for one", remedy=remedy)
+        if start is not None and reward is not None and not options.is_run_folder(reward):
+            remedy = f"Train it first, with --scorer {reward}, and give its folder; or leave --reward out."
+            raise SettingsError("with --start, --reward is the folder of a scorer", remedy=remedy)
         folder = out or Path("runs") / dataset.name
         was_finished = resume and _is_finished(folder)
         if not (resume and (folder / "run.json").exists()):

@@ -74,19 +74,20 @@ def train_into(
     With `start`, the run of another walker, its parameters are the first, and its scorer that of the new one if no other is
     given.
     """
-    begun_with = _described(Run.open(start), dataset) if start else None
+    first = _described(Run.open(start), dataset) if start else None
     if start and scorer_run is None and (start / SCORER_FOLDER / "run.json").exists():
         scorer_run = start / SCORER_FOLDER
     learnt = _with_valid_learnt(dataset) if settings.walker.learn_valid else dataset
-    run = _continued(path, dataset, settings) if resume and (path / "run.json").exists() else None
+    run = _continued(path, dataset, settings, first) if resume and (path / "run.json").exists() else None
     if run and run.about.get("status") == "finished":
         return run
-    is_started = start is not None or (run is not None and STARTED_FROM in run.about)
-    _refuse_what_cannot_be_trained(dataset, learnt, settings, scorer_run, is_started=is_started)
+    if not settings.walker.epochs and not start and not (run and STARTED_FROM in run.about):
+        raise SettingsError("there is nothing to train in 0 epochs", remedy="Say --start RUN, a walker to begin with.")
+    _refuse_what_cannot_be_trained(dataset, learnt, settings, scorer_run)
     walker = build_walker(learnt, settings)
-    first = best_arrays(Run.open(start), walker.policy, WALKER) if start else None
+    parameters = best_arrays(Run.open(start), walker.policy, WALKER) if start else None
     board = [TensorBoard(path / "tensorboard")] if tensorboard else []
-    run = run or _begun(path, dataset, settings, resume, begun_with)
+    run = run or _begun(path, dataset, settings, resume, first)
     opinions, new_to_scorer = None, None
     if needs_scorer(settings):
         if not _scorer_is_ready(path, dataset, settings, scorer_run, make_watchers):
@@ -97,10 +98,8 @@ def train_into(
         new_to_scorer = dataset.valid[:0] if has_learnt_dev else dataset.valid
     watchers = [*make_watchers(WALKER, settings.walker.epochs), *board]
     learner = WalkerLearner(walker, learnt, settings, opinions, new_to_scorer=new_to_scorer)
-    if run.about.get(STARTED_FROM) != begun_with and (begun_with or not run.checkpoint_path.exists()):
-        raise RunError("the run was begun with other parameters", path=path, remedy="Say the --start that it was begun with.")
-    if first and not run.checkpoint_path.exists():
-        begin_with(run, learner, first)
+    if parameters and not run.checkpoint_path.exists():
+        begin_with(run, learner, parameters)
     outcome = train(run, learner, watchers)
     if outcome is None:  # stopped before it was as far as it had been before
         return run
@@ -112,14 +111,10 @@ def train_into(
     return run
 
 
-def _refuse_what_cannot_be_trained(
-    dataset: Dataset, learnt: Dataset, settings: Settings, scorer_run: Path | None, *, is_started: bool
-) -> None:
+def _refuse_what_cannot_be_trained(dataset: Dataset, learnt: Dataset, settings: Settings, scorer_run: Path | None) -> None:
     """Tell it before the folder is begun, which would stand in the way of the next try, and before a scorer is trained."""
     if not len(learnt.train):
         raise DataError(f"{dataset.name} has no training questions")
-    if not settings.walker.epochs and not is_started:
-        raise SettingsError("there is nothing to train in 0 epochs", remedy="Say --start RUN, a walker to begin with.")
     if not needs_scorer(settings):
         return
     if scorer_run is None:
@@ -139,19 +134,22 @@ def _described(start: Run, dataset: Dataset) -> dict[str, Any]:
     return {
         "folder": start.path.name,
         "weights_sha256": hashlib.sha256(start.weights_path.read_bytes()).hexdigest(),
-        "epochs": start.about["epochs"] + before.get("epochs", 0),
-        "seconds": start.about["seconds"] + before.get("seconds", 0.0),
+        "epochs": start.about.get("epochs", 0) + before.get("epochs", 0),
+        "seconds": start.about.get("seconds", 0.0) + before.get("seconds", 0.0),
     }
 
 
-def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool, begun_with: dict[str, Any] | None) -> Run:
+def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool, first: dict[str, Any] | None) -> Run:
     refuse_used_folder(path, resume=resume)
-    about = {"kind": WALKER, "status": "training"} | ({STARTED_FROM: begun_with} if begun_with else {})
+    about = {"kind": WALKER, "status": "training"} | ({STARTED_FROM: first} if first else {})
     return Run.create(path, dataset, settings, about)
 
 
-def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
+def _continued(path: Path, dataset: Dataset, settings: Settings, first: dict[str, Any] | None) -> Run:
     run = Run.open(path)
+    has_its_parameters = run.checkpoint_path.exists() or run.about.get("status") == "finished"
+    if run.about.get(STARTED_FROM) != first and (first or not has_its_parameters):
+        raise RunError("the run was begun with other parameters", path=path, remedy="Say the --start that it was begun with.")
     run.require_kind(WALKER)
     run.require_same_data(dataset)
     groups = ("graph", "walk", "walker", *(("scorer",) if needs_scorer(settings) else ()))
