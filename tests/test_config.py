@@ -29,9 +29,11 @@ def test_presets_have_the_settings_of_the_paper(preset: str, fan_out: int, hops:
     assert (settings.graph.fan_out, settings.walk.hops, settings.walk.beam) == (fan_out, hops, beam)
 
 
-def test_a_recipe_may_choose_the_beam():
+def test_a_recipe_may_choose_the_beam_and_the_hops():
     assert load_settings("fb15k-237").walk.beam == 512
     assert load_settings("fb15k-237").walk.hops == 3
+    assert load_settings("wn18rr").walk.hops == 5
+    assert load_settings("wn18rr", overrides=["walk.hops=2"]).walk.hops == 2
     assert load_settings("fb15k-237", overrides=["walk.beam=64"]).walk.beam == 64
 
 
