@@ -25,7 +25,7 @@ RUNS, RESULTS = PROJECT / "runs" / "results", PROJECT / "results" / "beams.json"
 
 
 def measure(trained: TrainedWalker, beam: int, pooling: str, most: int) -> dict[str, Any]:
-    """Dev MRR of tails by paths alone, and the share of answers that are not reached."""
+    """Dev MRR of tails by paths, and the share of answers that are not reached."""
     settings = changed(trained.settings, {"walk.beam": beam, "walker.pooling": pooling})
     questions = some_questions(questions_of(trained.dataset, "valid"), most)
     known, start = answers_to_leave_out(trained.dataset, "valid"), time.perf_counter()

@@ -14,6 +14,7 @@ from hopwalk.paper.ledger import Ledger, Result
 from hopwalk.paper.parts import Book
 from hopwalk.paper.plan import UNGUIDED, Scope, planned, targets_of
 from hopwalk.paper.report import html, markdown, sections_of
+from hopwalk.paper.tables import best_of
 from hopwalk.paper.wanted import Wanted
 from hopwalk.published import FIVE_SEEDS, TABLE_1, TABLE_2, TABLE_2_QUOTED, TABLE_3, TABLE_4, TABLE_5, TITLES
 
@@ -172,6 +173,45 @@ def test_unfinished_runs_are_noted_until_they_are_finished(tmp_path: Path):
     assert noted.history and not noted.is_finished and not ledger.has(COMPLEX)
     ledger.add("scorer", result_of(COMPLEX))
     assert [result.is_finished for result in ledger.results] == [True]
+
+
+def walker_of(name: str, by: dict[str, float], **changes: Any) -> Result:
+    """A walker of the ledger with these MRRs on dev and test, and today's settings."""
+    groups = {group: getattr(WALKER.settings, group).model_dump() for group in ("graph", "walk", "walker")}
+    ranked = {way: {"tails": {"mrr": mrr}, "strata": {}} for way, mrr in by.items()}
+    scorer = {"kind": "scorer", "settings": {"model": "complex"}}
+    content = result_of(WALKER, name=name, settings=groups, scorer=scorer, valid=ranked, test=ranked)
+    return Result("walker", content | changes)
+
+
+WALKER = Wanted("walker", "umls", "complex", "modern")
+
+
+def test_results_that_are_older_than_a_setting_were_without_it():
+    old = walker_of("old", {"paths": 0.5, "scorer": 0.6, "blend": 0.7})
+    del old.content["settings"]["walker"]["reward_weight"]
+    assert old.own["reward_weight"] == 0
+    assert not old.fits(WALKER)
+    assert old.mrr("test", "probability") == old.mrr("test", "paths") == 50
+
+
+def test_a_walker_that_began_with_another_is_no_run_of_its_settings():
+    ranked = {"paths": 0.5, "probability": 0.4}
+    assert walker_of("own", ranked).fits(WALKER)
+    assert not walker_of("started", ranked, started_from={"weights_sha256": "12"}).fits(WALKER)
+
+
+def test_the_best_by_reward_is_one_that_counts_it(tmp_path: Path):
+    ledger = Ledger(tmp_path)
+    ledger.add("walker", walker_of("umls-with-0", {"paths": 0.5, "probability": 0.3, "blend": 0.6}).content)
+    better = {"paths": 0.7, "blend": 0.6}
+    alone = walker_of("umls-alone-0", better)
+    alone.content["settings"]["walker"]["reward_weight"] = 0.0
+    ledger.add("walker", alone.content)
+    best = best_of(Book(Ledger(tmp_path), Scope()), "umls")
+    chosen = {title: group.results[0].name for title, (group, _) in best.items()}
+    assert chosen["best walker, paths by probability and reward"] == "umls-with-0"
+    assert chosen["best walker, paths by probability"] == "umls-alone-0"
 
 
 def test_a_damaged_file_is_told(tmp_path: Path):

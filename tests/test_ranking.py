@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hopwalk
+from hopwalk.cli.console import CountBar
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Triples
 from hopwalk.errors import HopwalkError
@@ -67,6 +68,15 @@ def test_others_that_have_no_number_do_not_count_as_lower(scores: list[float]):
 
 def test_infinite_scores_of_others_are_compared():
     assert rank([INF, 1, -INF, 2, 1, 1], 3) == (2, 2, 2)
+
+
+def test_a_bar_counts_anew_if_something_else_is_counted():
+    with CountBar() as bar:
+        for done in (5, 10, 5):
+            bar.show(done, 10, "")
+        (task,) = bar._bar.tasks
+        assert not task.finished
+        assert task.completed == 5
 
 
 def test_whoever_watches_is_told_how_far_it_has_come():

@@ -31,8 +31,8 @@ def test_train_and_evaluate(village_folder: Path, capsys: pytest.CaptureFixture[
     assert "in parts" not in forecast
 
     tables = command(capsys, "evaluate", "runs/village").out
-    for said in ("paths' probability alone", "scorer alone", "blend of both", "not reached by a path; they count 0"):
-        assert said in tables
+    rankings = "paths, with reward", "paths (the paper's)", "scorer alone", "blend of both"
+    assert all(said in tables for said in (*rankings, "not reached by a path; they count 0"))
     written = json.loads(Path("runs/village/evaluation-test.json").read_text())
     found = json.loads(command(capsys, "evaluate", "runs/village", "--json").out)
     assert all(found[name] == written[name] for name in ("paths", "probability", "scorer", "blend"))
@@ -138,7 +138,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "unknown folder": (["--reward", "runs/lost"], "there is no scorer 'runs/lost'"),
     "all edges dropped": (["--action-dropout", "1"], "walker.action_dropout = 1.0 does not fit"),
     "guidance below nothing": (["--guidance", "-1"], "walker.guidance = -1.0 does not fit"),
-    "no epochs": (["--epochs", "0"], "walker.epochs = 0 does not fit"),
+    "no epochs": (["--epochs", "0"], "there is nothing to train in 0 epochs"),
     "little memory": (["--set", "walker.memory_mb=1"], "walker.memory_mb = 1 does not fit"),
     "unknown setting": (["--set", "walker.dropout=1"], "there is no setting 'walker.dropout'"),
     "data in the folder": (["--out", "village"], "village: this is no empty folder"),

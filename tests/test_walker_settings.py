@@ -1,5 +1,7 @@
 """Settings of a walker: facts of dev, what suits a graph, and batches that fit into memory."""
 
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
 from hopwalk.optimizers import Optimizer
+from hopwalk.run import Run
 from hopwalk.walker import rollout, runs
 from hopwalk.walker import training as walker_training
 from hopwalk.walker.steps import Questions
@@ -21,6 +24,16 @@ from tests.stopping import Recorder, watching
 from tests.villages import ALONE, VILLAGE, settings_of, village_of
 
 # Settings
+
+
+def test_runs_that_are_older_than_a_setting_go_on_without_it(trained_walker: Run, tmp_path: Path):
+    shutil.copytree(trained_walker.path, tmp_path / "old")
+    file = tmp_path / "old" / "settings.toml"
+    file.write_text(re.sub(r"reward_weight = .*\n", "", file.read_text()))
+    old = Run.open(tmp_path / "old")
+    assert (trained_walker.settings.walker.reward_weight, old.settings.walker.reward_weight) == (2, 0)
+    told = "| paths are ranked by | probability, and the scorer's of their end to the power 2 |"
+    assert told in (trained_walker.path / "card.md").read_text()
 
 
 def test_dev_facts_can_be_learnt(tmp_path: Path):

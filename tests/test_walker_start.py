@@ -1,6 +1,7 @@
 """Walkers that begin with the parameters of others: to learn on, or to answer in another way."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 
 from hopwalk import api
 from hopwalk.arrays import ArrayFile
-from hopwalk.errors import HopwalkError, RunError, SettingsError
+from hopwalk.config import changed
+from hopwalk.errors import RunError, SettingsError
 from hopwalk.paper.ledger import Ledger
 from hopwalk.paper.recording import record
 from hopwalk.run import Run
@@ -75,10 +77,44 @@ def test_a_run_that_was_killed_before_its_checkpoint_needs_its_start_again(
     assert api.train(VILLAGE, settings, start=trained_walker.path, out=folder, resume=True).about["status"] == "finished"
     other = api.train(VILLAGE, settings, start=folder, out=tmp_path / "other")
     assert other.about["started_from"]["epochs"] == trained_walker.about["epochs"] + 1
-    begun = api.train(VILLAGE, settings, start=trained_walker.path, out=tmp_path / "begun")
-    begun.write_about(begun.about | {"status": "training"})
+    stranger = api.train(VILLAGE, settings_of({"walker.epochs": 1, "walker.seed": 5}), out=tmp_path / "stranger")
     with pytest.raises(RunError, match="begun with other parameters"):
-        api.train(VILLAGE, settings, start=other.path, out=begun.path, resume=True)
+        api.train(VILLAGE, settings, start=stranger.path, out=folder, resume=True)
+
+
+def test_a_run_that_is_killed_goes_on_with_the_scorer_that_was_given(
+    trained_walker: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    other = changed(settings_of({"walker.epochs": 1}), {"scorer.model": "distmult"})
+    scorer = api.train_scorer(VILLAGE, other, out=tmp_path / "distmult")
+    settings, folder = settings_of({"walker.epochs": 1}), tmp_path / "run"
+    with monkeypatch.context() as killed:
+        killed.setattr("hopwalk.walker.runs.train", lambda *_: (_ for _ in ()).throw(SystemExit))
+        with pytest.raises(SystemExit):
+            api.train(VILLAGE, settings, start=trained_walker.path, scorer=scorer.path, out=folder)
+    assert api.train(VILLAGE, settings, out=folder, resume=True).about["status"] == "finished"
+    assert Run.open(folder / "scorer").settings.scorer.model == "distmult"
+
+
+def test_a_start_is_known_by_its_weights_wherever_it_is(trained_walker: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    settings, moved = settings_of({"walker.epochs": 1}), tmp_path / "moved"
+    run = api.train(VILLAGE, settings, start=trained_walker.path, out=tmp_path / "run")
+    shutil.copytree(trained_walker.path, moved)
+    assert api.train(VILLAGE, settings, start=moved, out=run.path, resume=True).about == run.about
+    monkeypatch.chdir(moved)
+    here = api.train(VILLAGE, settings, start=Path(), out=tmp_path / "here")
+    assert here.about["started_from"]["folder"] == "moved"
+    with pytest.raises(RunError, match="other parameters"):  # begun with none
+        api.train(VILLAGE, trained_walker.settings, start=moved, out=trained_walker.path, resume=True)
+
+
+def test_a_walker_that_has_learnt_dev_is_not_ranked_on_it(trained_walker: Run, tmp_path: Path):
+    learnt = {"walker.epochs": 1, "walker.learn_valid": True}
+    run = api.train(VILLAGE, settings_of(learnt), scorer=trained_walker.path / "scorer", out=tmp_path / "learnt")
+    with pytest.raises(RunError, match="has learnt the dev facts"):
+        api.train(VILLAGE, settings_of({"walker.epochs": 0}), start=run.path, out=tmp_path / "leak")
+    again = api.train(VILLAGE, settings_of(learnt | {"walker.epochs": 0}), start=run.path, out=tmp_path / "again")
+    assert again.about["valid_mrr"] is None
 
 
 def test_what_cannot_be_begun_with(trained_walker: Run, tmp_path: Path):
@@ -91,8 +127,9 @@ def test_what_cannot_be_begun_with(trained_walker: Run, tmp_path: Path):
         begun(tmp_path / "nowhere")
     with pytest.raises(RunError, match="other data"):
         api.train(dataset_of(FAMILY), settings_of({}), start=trained_walker.path, out=tmp_path / "run")
-    with pytest.raises(HopwalkError, match="has another shape than the model's"):
+    with pytest.raises(RunError, match=r"has other settings \(.*has another shape than the model's") as told:
         begun(trained_walker.path, {"walker.history_dimension": 7})
+    assert told.value.remedy.endswith(f"--preset {trained_walker.path / 'settings.toml'}")
     assert not (tmp_path / "run").exists()
     with pytest.raises(SettingsError, match="nothing to train in 0 epochs"):
         api.train(VILLAGE, settings_of({"walker.epochs": 0}), out=tmp_path / "none")
@@ -105,7 +142,9 @@ def test_the_ledger_says_what_it_took_altogether(trained_walker: Run, tmp_path: 
     assert written["started_from"] == run.about["started_from"]
     assert written["epochs"] == trained_walker.about["epochs"] + 1
     assert written["training_seconds"] == pytest.approx(run.about["seconds"] + trained_walker.about["seconds"])
-    assert f" --start {trained_walker.path.name} " in written["command"]
+    assert f" --reward COMPLEX --start {trained_walker.path.name} " in written["command"]
+    (result,) = Ledger(tmp_path / "ledger").results
+    assert result.started_from == run.about["started_from"]["weights_sha256"]
 
 
 def test_from_the_command_line(village_folder: Path, trained_walker: Run, capsys: pytest.CaptureFixture[str]):

@@ -182,9 +182,9 @@ def train(
     """Train a scorer and then a walker that it rewards into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
     With a `scorer`, the folder of a run, that one is copied instead of training another. With `start`, that of a walker,
-    training begins with its parameters and its scorer; with `walker.epochs` 0, only how it answers changes: fan-out, beam,
-    scorer. With `resume`, go on with the run in the folder. `make_watchers("scorer" or "walker", epochs)` gives those who are
-    told of every batch and evaluation.
+    training begins with its parameters and its scorer; with `walker.epochs` 0, only how it answers changes: its scorer,
+    fan-out, beam, hops. With `resume`, go on with the run in the folder. `make_watchers("scorer" or "walker", epochs)` gives
+    those who are told of every batch and evaluation.
     """
     from hopwalk.walker.runs import train_into
 

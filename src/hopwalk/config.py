@@ -29,6 +29,9 @@ RECIPES: tuple[str, ...] = get_args(Recipe)
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
+BEFORE = {"walker.reward_weight": 0.0}  # how it was before there was a choice: for runs and results that are older
+
+
 class Group(BaseModel):
     """Base of all groups of settings: unknown keys fail, nothing changes after creation."""
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from hopwalk.arrays import ArrayFile, atomic_path, save_arrays
-from hopwalk.config import Settings, load_settings, settings_toml
+from hopwalk.config import BEFORE, Settings, load_settings, settings_toml
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
 
@@ -96,7 +96,7 @@ class Run:
         """The settings the run was made with."""
         path = self.path / "settings.toml"
         try:
-            return load_settings(path)
+            return load_settings(path, suited=BEFORE)
         except SettingsError as error:
             raise RunError(f"the settings cannot be used ({error.problem})", path=path, remedy=NOT_A_RUN) from None
 

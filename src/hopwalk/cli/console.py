@@ -102,7 +102,7 @@ class CountBar:
         columns = BarColumn(bar_width=20), TextColumn("{task.description}"), TimeRemainingColumn(compact=True), TextColumn("left")
         self._bar = Progress(*columns, console=console(to_stderr=True))
         self._task = self._bar.add_task("…", total=None)
-        self._begun = time.monotonic()
+        self._begun, self._done = time.monotonic(), 0
 
     def __enter__(self) -> CountBar:
         return self
@@ -112,7 +112,10 @@ class CountBar:
             self._bar.stop()
 
     def show(self, done: int, total: int, text: str) -> None:
-        """So much is done."""
+        """So much is done; less than before, if something else is counted now."""
+        if done < self._done:
+            self._bar.reset(self._task)
+        self._done = done
         self._bar.update(self._task, completed=done, total=total, description=text)
         if time.monotonic() - self._begun > SECONDS_BEFORE_A_BAR:
             self._bar.start()

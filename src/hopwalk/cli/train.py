@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +36,7 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")] = False,
     start: Annotated[
         Path | None,
-        typer.Option(help="A walker's run to begin with; with --epochs 0, only how it answers changes: fan-out, beam, scorer."),
+        typer.Option(help="A walker's run to begin with; with --epochs 0, only how it answers changes: scorer, beam, hops."),
     ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write the history for TensorBoard too.")] = False,
     mirror: options.Mirror = None,
@@ -85,7 +86,7 @@ def train(
         if not was_finished and chosen.walker.epochs:
             print_text(_forecast(dataset, chosen), to_stderr=True)
         scorer_run = reward if reward is not None and options.is_run_folder(reward) else None
-        with TrainingBars() as bars:
+        with TrainingBars() as bars, nullcontext() if chosen.walker.epochs else ranking_bar():
             make = bars.begin
             run = api.train(
                 dataset,
@@ -221,7 +222,7 @@ def evaluate(
 ) -> None:
     """Rank the answers of a split: MRR and hits for tails and both directions, by kind of question, with confidence intervals.
 
-    A walker is ranked by its paths, and beside that by its scorer alone and by the blend of both.
+    A walker is ranked by its paths, and beside that by their probability alone, by its scorer, and by the blend of both.
     The numbers are also written to evaluation-SPLIT.json in the run folder.
 
     Examples:
@@ -254,7 +255,9 @@ def _print_walker(found: Mapping[str, Evaluation]) -> None:
     by_paths = found["paths"]
     _print_evaluation(by_paths)
     print_text(f"{100 * by_paths.tails.unreached:.1f} % of the answers are not reached by a path; they count 0.")
-    titles = {"paths": "paths", "probability": "paths' probability alone", "scorer": "scorer alone", "blend": "blend of both"}
+    by_probability = "paths (the paper's)"
+    titles = {"paths": "paths, with reward" if "probability" in found else by_probability}
+    titles |= {"probability": by_probability, "scorer": "scorer alone", "blend": "blend of both"}
     named = {title: found[name] for name, title in titles.items() if name in found}
     rows = [(name, *_percentages(evaluation.tails)) for name, evaluation in named.items()]
     print_table(["tails, ranked by", "number", "MRR", "hits@1", "hits@3", "hits@10"], rows)

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hopwalk.config import Settings, changed
+from hopwalk.config import BEFORE, Settings, changed
 from hopwalk.errors import RunError
 from hopwalk.paper.wanted import BUDGET, Wanted
 from hopwalk.run import write_text
@@ -25,8 +25,7 @@ from hopwalk.walker.decoding import PATHS, PROBABILITY
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
 UNFINISHED, DATA = "unfinished", "data"
 GROUPS = {"scorer": ("scorer",), "walker": ("graph", "walk", "walker")}
-# Of settings that are younger than a result: as it was before there was a choice.
-DEFAULTS: dict[str, dict[str, Any]] = changed(Settings(), {"walker.reward_weight": 0.0}).model_dump()
+DEFAULTS: dict[str, dict[str, Any]] = changed(Settings(), BEFORE).model_dump()  # of settings that are younger than a result
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,18 @@ class Result:
         return list(self.content.get("history", []))
 
     @property
+    def started_from(self) -> str:
+        """The checksum of the weights that a walker began with; empty if it began with none."""
+        return str(self.content.get("started_from", {}).get("weights_sha256", ""))
+
+    @property
+    def has_reward(self) -> bool:
+        """Whether paths are ranked by the reward of their ends too."""
+        return PROBABILITY in self.content.get("test", {})
+
+    @property
     def epochs(self) -> int:
-        """How many were done."""
+        """How many were done, those of the walker that it began with among them."""
         return int(self.content.get("epochs", 0))
 
     @property
@@ -105,9 +114,7 @@ class Result:
         found = self.content.get(split)
         if not found or self.kind != "walker":
             return found
-        if by == PROBABILITY and not self.own["reward_weight"]:
-            by = PATHS
-        ranked: Mapping[str, Any] | None = found.get(by)
+        ranked: Mapping[str, Any] | None = found.get(PATHS if by == PROBABILITY and by not in found else by)
         return ranked
 
     def mrr(self, split: str, by: str = "paths", stratum: str = "") -> float | None:
@@ -126,7 +133,7 @@ class Result:
 
     def fits(self, wanted: Wanted) -> bool:
         """Whether it is a run as wanted, whatever its seed and, unless that is said, its budget."""
-        if self.kind != wanted.kind or self.data != wanted.data:
+        if self.kind != wanted.kind or self.data != wanted.data or self.started_from:
             return False
         if wanted.kind == "walker" and self.model != (wanted.model if wanted.needs_scorer else ""):
             return False

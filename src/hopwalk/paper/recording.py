@@ -115,8 +115,10 @@ def command_of(run: Run) -> str:
     else:
         reward = about_scorer(run.path)
         model = reward and ("ENSEMBLE" if reward.get("kind") == "ensemble" else reward["settings"]["model"])
+        start = run.about.get(STARTED_FROM)
+        model = model.upper() if model and start else model  # capitals stand for a folder
         options = f"--walker {own.recipe} --seed {own.seed}" + (f" --reward {model}" if model else "")
-        options += f" --start {run.about[STARTED_FROM]['folder']}" if STARTED_FROM in run.about else ""
+        options += f" --start {shlex.quote(start['folder'])}" if start else ""
     usual = load_settings(data if data in preset_names() else "default", overrides=said).model_dump()
     changes = (
         f"--set {shlex.quote(f'{group}.{name}={value if isinstance(value, str) else json.dumps(value)}')}"

@@ -142,7 +142,8 @@ def _best(book: Book, data: str, kinds: Sequence[str], by: str) -> Group | None:
     groups: dict[str, list[Result]] = {}
     last: dict[str, list[Result]] = {}
     for result in book.ledger.results:
-        if result.is_finished and result.data == data and result.kind in kinds and result.mrr("test", by) is not None:
+        is_ranked_so = result.mrr("test", by) is not None and (result.has_reward or by != PATHS)
+        if result.is_finished and result.data == data and result.kind in kinds and is_ranked_so:
             (last if result.has_learnt_dev else groups).setdefault(_settings_key(result), []).append(result)
 
     def on_dev(key: str) -> tuple[float, int]:
@@ -173,7 +174,7 @@ def _settings_key(result: Result) -> str:
     kept = {
         group: {name: value for name, value in values.items() if name not in BUDGET} for group, values in result.settings.items()
     }
-    return f"{result.kind} {result.model} {kept}"
+    return f"{result.kind} {result.model} {result.started_from} {kept}"
 
 
 def _summary(book: Book) -> Table:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from hopwalk.walker import ragged
 from hopwalk.walker.steps import Questions, Walker
@@ -86,6 +87,15 @@ class Beam:
         is_hidden[questions, entities] = True
         scores = self.scores.masked_fill(is_hidden.gather(1, self.entities), -torch.inf)
         return replace(self, scores=scores)
+
+    def rewarded(self, log_odds: Tensor, weight: float) -> Beam:
+        """The same, with `weight` times the log of the scorer's probability that an entity is right added to its score.
+
+        A policy is likely to go wherever there is no other way to go; the scorer's opinion tells such ends from right ones. With
+        a weight of 1 the score is how likely a walk goes there and is right.
+        """
+        rewards = functional.logsigmoid(log_odds.gather(1, self.entities))
+        return replace(self, scores=self.scores + weight * rewards)
 
     def reached(self, is_wanted: Tensor | None = None, *, num_paths: int = 1) -> Reached:
         """The entities with their best paths: all of them, or only those wanted [Q, B], which saves most of the work."""

@@ -27,6 +27,9 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
         **({"begun with": f"the walker of {about['started_from']['folder']}"} if "started_from" in about else {}),
         "training": f"{about['status']} after {about.get('epochs', 0)} epochs, {about.get('seconds', 0):.0f} s; "
         f"the best was epoch {about.get('best_epoch', 0)}",
+        "paths are ranked by": f"probability, and the scorer's of their end to the power {walker.reward_weight:g}"
+        if walker.reward_weight and scorer != "none"
+        else "probability",
         "dev MRR by paths (tails, filtered without test facts)": "no dev questions" if mrr is None else f"{100 * mrr:.2f}",
     }
     if about.get("blend_weight") is not None:

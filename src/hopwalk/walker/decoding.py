@@ -1,4 +1,4 @@
-"""From walks to ranked entities: by their paths, by the scorer alone, and by a blend of both."""
+"""From walks to ranked entities: by their paths, by the probability of these alone, by the scorer, and by a blend."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
 from hopwalk.config import Settings
 from hopwalk.data.triples import Ids
@@ -56,34 +55,33 @@ class Decoder:
 
     def path_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
         """The score of every entity by its paths, -inf where none leads to it [Q, E]."""
-        by_probability = self.path_log_probs(heads, relations)
-        if self._opinions is None or not self._reward_weight:
-            return by_probability
-        return rewarded(by_probability, self._opinions.log_odds(_ids(heads), _ids(relations)).numpy(), self._reward_weight)
+        return self._by_paths(heads, relations, [PATHS])[PATHS]
 
-    def path_log_probs(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
-        """The log-probability of every entity by its paths, -inf where none leads to it [Q, E]."""
-        scores = np.empty((len(heads), self._walker.graph.num_entities), dtype=np.float32)
+    def _by_paths(self, heads: Ids, relations: Ids, names: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Scores by paths, by their probability alone, or both."""
+        found = {name: np.empty((len(heads), self._walker.graph.num_entities), dtype=np.float32) for name in names}
 
         def decode(first: int) -> None:
             rows = slice(first, first + self.questions_at_once)
             questions = Questions(_ids(heads[rows]), _ids(relations[rows]))
-            scores[rows] = self.searched(questions, self._log_odds(questions)).all_scores().numpy()
+            log_odds = self._log_odds(questions)
+            beam = self.searched(questions, log_odds)
+            beams = {PROBABILITY: beam, PATHS: beam if log_odds is None else beam.rewarded(log_odds, self._reward_weight)}
+            for name, scores in found.items():
+                scores[rows] = beams[name].all_scores().numpy()
 
         on_all_threads(decode, range(0, len(heads), self.questions_at_once))
-        return scores
+        return found
 
     def scores(self, heads: Ids, relations: Ids, weights: Sequence[float]) -> dict[str, NDArray[np.float32]]:
         """Scores by paths, by their probability alone, by the scorer, and by blends; only those that differ, as `names` says."""
-        by_probability = self.path_log_probs(heads, relations)
+        by_paths = self._by_paths(heads, relations, [name for name in self.names([]) if name != SCORER])
         if self._opinions is None:
-            return {PATHS: by_probability}
+            return by_paths
         by_scorer = self._opinions.log_odds(_ids(heads), _ids(relations)).numpy()
-        found = {PATHS: by_probability}
-        if self._reward_weight:
-            found = {PATHS: rewarded(by_probability, by_scorer, self._reward_weight), PROBABILITY: by_probability}
+        by_probability = by_paths.get(PROBABILITY, by_paths[PATHS])
         blends = {blend_name(weight): blend(by_probability, by_scorer, weight) for weight in weights}
-        return {**found, SCORER: by_scorer, **blends}
+        return {**by_paths, SCORER: by_scorer, **blends}
 
     def names(self, weights: Sequence[float]) -> list[str]:
         """What `scores` gives."""
@@ -95,16 +93,6 @@ class Decoder:
 def blend_name(weight: float) -> str:
     """The name of the blend in which paths have that weight."""
     return f"{BLEND} {weight:g}"
-
-
-def rewarded(by_probability: NDArray[np.float32], log_odds: NDArray[np.float32], weight: float) -> NDArray[np.float32]:
-    """Log-probabilities of paths, and `weight` times the scorer's log-probability that their end is right: the shaped reward.
-
-    With a weight of 1 this is how likely a walk goes there and is right. A policy is likely to go wherever there is no other
-    way to go; the reward tells such ends from right ones.
-    """
-    rewards = functional.logsigmoid(torch.from_numpy(log_odds)).numpy()
-    return np.asarray(by_probability + weight * rewards, dtype=np.float32)
 
 
 def blend(by_paths: NDArray[np.float32], by_scorer: NDArray[np.float32], weight: float) -> NDArray[np.float32]:

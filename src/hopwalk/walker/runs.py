@@ -11,7 +11,7 @@ from typing import Any
 from hopwalk.config import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
-from hopwalk.errors import DataError, RunError, SettingsError
+from hopwalk.errors import DataError, HopwalkError, RunError, SettingsError
 from hopwalk.evaluation import Evaluation, evaluate_split_by
 from hopwalk.graph import build_graph
 from hopwalk.names import NameIndex
@@ -74,7 +74,7 @@ def train_into(
     With `start`, the run of another walker, its parameters are the first, and its scorer that of the new one if no other is
     given.
     """
-    first = _described(Run.open(start), dataset) if start else None
+    first = _described(Run.open(start), dataset, settings) if start else None
     if start and scorer_run is None and (start / SCORER_FOLDER / "run.json").exists():
         scorer_run = start / SCORER_FOLDER
     learnt = _with_valid_learnt(dataset) if settings.walker.learn_valid else dataset
@@ -85,7 +85,7 @@ def train_into(
         raise SettingsError("there is nothing to train in 0 epochs", remedy="Say --start RUN, a walker to begin with.")
     _refuse_what_cannot_be_trained(dataset, learnt, settings, scorer_run)
     walker = build_walker(learnt, settings)
-    parameters = best_arrays(Run.open(start), walker.policy, WALKER) if start else None
+    parameters = _parameters_of(Run.open(start), walker) if start else None
     board = [TensorBoard(path / "tensorboard")] if tensorboard else []
     run = run or _begun(path, dataset, settings, resume, first)
     opinions, new_to_scorer = None, None
@@ -124,19 +124,33 @@ def _refuse_what_cannot_be_trained(dataset: Dataset, learnt: Dataset, settings: 
         scorer_runs.load_scorer(scorer_run)
 
 
-def _described(start: Run, dataset: Dataset) -> dict[str, Any]:
+def _described(start: Run, dataset: Dataset, settings: Settings) -> dict[str, Any]:
     """What `run.json` says of the walker that a run begins with: its folder, its weights, and what its training took."""
     start.require_kind(WALKER)
     start.require_same_data(dataset)
     if start.about.get("status") != "finished":
         raise RunError("this walker is not trained yet", path=start.path, remedy="Go on with it: hopwalk train … --resume")
+    if start.settings.walker.learn_valid and not settings.walker.learn_valid:
+        remedy = "Set walker.learn_valid=true, or begin with another walker."
+        raise RunError("this walker has learnt the dev facts, which are to be ranked", path=start.path, remedy=remedy)
     before = start.about.get(STARTED_FROM, {})
     return {
-        "folder": start.path.name,
+        "folder": start.path.resolve().name,
         "weights_sha256": hashlib.sha256(start.weights_path.read_bytes()).hexdigest(),
         "epochs": start.about.get("epochs", 0) + before.get("epochs", 0),
         "seconds": start.about.get("seconds", 0.0) + before.get("seconds", 0.0),
     }
+
+
+def _parameters_of(start: Run, walker: Walker) -> dict[str, Any]:
+    """Its weights, if they are those of such a walker."""
+    start.load_weights()  # whole?
+    try:
+        return best_arrays(start, walker.policy, WALKER)
+    except HopwalkError as error:
+        remedy = f"Begin with its settings: --preset {start.path / 'settings.toml'}"
+        problem = f"the walker to begin with has other settings ({error.problem})"
+        raise RunError(problem, path=start.path, remedy=remedy) from None
 
 
 def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool, first: dict[str, Any] | None) -> Run:
@@ -147,11 +161,14 @@ def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool, first
 
 def _continued(path: Path, dataset: Dataset, settings: Settings, first: dict[str, Any] | None) -> Run:
     run = Run.open(path)
-    has_its_parameters = run.checkpoint_path.exists() or run.about.get("status") == "finished"
-    if run.about.get(STARTED_FROM) != first and (first or not has_its_parameters):
-        raise RunError("the run was begun with other parameters", path=path, remedy="Say the --start that it was begun with.")
     run.require_kind(WALKER)
     run.require_same_data(dataset)
+    begun = run.about.get(STARTED_FROM)
+    has_its_parameters = run.checkpoint_path.exists() or run.about.get("status") == "finished"
+    is_same = (begun or {}).get("weights_sha256") == (first or {}).get("weights_sha256")
+    if not is_same and (first or not has_its_parameters):
+        remedy = f"Say --start with the folder of {begun['folder']}." if begun else "Leave --start out, or choose another folder."
+        raise RunError("the run was begun with other parameters", path=path, remedy=remedy)
     groups = ("graph", "walk", "walker", *(("scorer",) if needs_scorer(settings) else ()))
     scorer_runs.require_same_settings(run, settings, groups)
     return run
@@ -162,6 +179,8 @@ def _scorer_is_ready(
 ) -> bool:
     """Put the scorer into the run folder; False if its training was interrupted."""
     folder = path / SCORER_FOLDER
+    if scorer_run is None and STARTED_FROM in Run.open(path).about and (folder / "run.json").exists():
+        return True  # the copy that was made when it began
     if scorer_run is not None:
         if not (folder / "run.json").exists():
             copy_run(scorer_run, folder)
@@ -236,7 +255,7 @@ def load_walker(path: str | Path) -> TrainedWalker:
 def evaluate_walker(
     trained: TrainedWalker, split: str, *, complete_filter: bool = False, directions: Directions = "tails"
 ) -> dict[str, Evaluation]:
-    """What a split says of the walker: ranked by paths, by the scorer alone, and by the blend of both."""
+    """What a split says of the walker: ranked by paths, by their probability, by the scorer alone, and by the blend."""
     if split == "valid" and trained.settings.walker.learn_valid:
         raise DataError("the walker has learnt the dev facts, so it cannot be asked for them", remedy="Evaluate it on test.")
     decoder = trained.decoder
