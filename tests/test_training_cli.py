@@ -96,7 +96,7 @@ def test_without_dev_and_test_questions(in_folder: Path, capsys: pytest.CaptureF
         (["train", "school", "--scorer", "conve", *TINY], "scorer.dimension = 8 does not make a picture of 10 rows"),
         (["train", "school", "--recipe", "old"], "scorer.recipe = 'old' does not fit"),
         (["train", "school", "--scorer", "complex", "--epochs", "0"], "scorer.epochs = 0 does not fit"),
-        (["train", "school", "--epochs", "0"], "walker.epochs = 0 does not fit"),
+        (["train", "school", "--epochs", "0"], "there is nothing to train in 0 epochs"),
         (["train", "school", "--set", "scorer.dimensions=8"], "Did you mean 'scorer.dimension'"),
         (["train", "school", "--out", "school"], "school: this is no empty folder"),
         (["train", "school", "--scorer", "conve", "--set", "scorer.relation_weight=1"], "no meaning for ConvE"),
