@@ -87,7 +87,6 @@ def train(
             print_text(_forecast(dataset, chosen), to_stderr=True)
         scorer_run = reward if reward is not None and options.is_run_folder(reward) else None
         with TrainingBars() as bars, nullcontext() if chosen.walker.epochs else ranking_bar():
-            make = bars.begin
             run = api.train(
                 dataset,
                 chosen,
@@ -95,7 +94,7 @@ def train(
                 scorer=scorer_run,
                 start=start,
                 resume=resume,
-                make_watchers=make,
+                make_watchers=bars.begin,
                 tensorboard=tensorboard,
             )
     _print_end(run, was_finished)

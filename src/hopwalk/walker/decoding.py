@@ -66,7 +66,9 @@ class Decoder:
             questions = Questions(_ids(heads[rows]), _ids(relations[rows]))
             log_odds = self._log_odds(questions)
             beam = self.searched(questions, log_odds)
-            beams = {PROBABILITY: beam, PATHS: beam if log_odds is None else beam.rewarded(log_odds, self._reward_weight)}
+            beams = {PROBABILITY: beam, PATHS: beam}
+            if log_odds is not None and self._reward_weight:
+                beams[PATHS] = beam.rewarded(log_odds, self._reward_weight)
             for name, scores in found.items():
                 scores[rows] = beams[name].all_scores().numpy()
 

@@ -30,6 +30,7 @@ from hopwalk.walker.training import WalkerLearner, some_questions
 
 WALKER = "walker"  # kind of run
 SCORER_FOLDER = "scorer"
+TRAINS_A_WALKER = "`hopwalk train DATA` without --scorer trains a walker."
 STARTED_FROM = "started_from"  # in run.json: the walker whose parameters were the first
 MakeWatchers = Callable[[str, int], Sequence[Watcher]]  # what is trained and for how many epochs → who watches
 
@@ -126,7 +127,7 @@ def _refuse_what_cannot_be_trained(dataset: Dataset, learnt: Dataset, settings: 
 
 def _described(start: Run, dataset: Dataset, settings: Settings) -> dict[str, Any]:
     """What `run.json` says of the walker that a run begins with: its folder, its weights, and what its training took."""
-    start.require_kind(WALKER)
+    start.require_kind(WALKER, remedy=TRAINS_A_WALKER)
     start.require_same_data(dataset)
     if start.about.get("status") != "finished":
         raise RunError("this walker is not trained yet", path=start.path, remedy="Go on with it: hopwalk train … --resume")
@@ -232,7 +233,7 @@ def _blend_chosen(decoder: Decoder, dataset: Dataset, settings: Settings) -> dic
 def load_walker(path: str | Path) -> TrainedWalker:
     """The walker of a run folder, ready to walk."""
     run = Run.open(path)
-    run.require_kind(WALKER, remedy="`hopwalk train DATA` without --scorer trains a walker.")
+    run.require_kind(WALKER, remedy=TRAINS_A_WALKER)
     settings, dataset = run.settings, run.dataset
     if not run.weights_path.exists():
         raise RunError("the walker is not trained yet", path=path, remedy="Go on with `hopwalk train … --resume`.")
