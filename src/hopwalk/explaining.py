@@ -78,8 +78,8 @@ class Explanation:
             lines.append(f"The scorer gives it a probability of {100 * self.probability:.1f} %.")
         if self.rank is not None and self.path_probability is not None:
             share = 100 * self.path_probability
-            told = f"of {share:.2f} %" if share >= 0.005 else "below 0.01 %"
-            lines.append(f"Number {self.rank} by paths, with a probability {told}.")
+            told = f"{share:.2f} %" if share >= 0.005 else "below 0.01 %"
+            lines.append(f"Number {self.rank} by the probability of paths: {told}.")
         if self.why_not:
             lines.append(f"Not reached: {self.why_not}.")
         return lines

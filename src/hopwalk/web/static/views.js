@@ -68,7 +68,7 @@ function verdict(found) {
   const kind = found.is_known ? "known" : found.rank === null ? "guess" : "predicted";
   const mark = element("span", `kind ${kind}`, KINDS[kind][0]);
   const said = [];
-  if (found.rank !== null) said.push(`Number ${number(found.rank)} by paths, with a probability of ${percent(found.path_probability)}.`);
+  if (found.rank !== null) said.push(`Number ${number(found.rank)} by the probability of paths: ${percent(found.path_probability)}.`);
   else said.push("No path in the beam reaches it.");
   if (found.probability !== null) said.push(`The scorer gives it ${percent(found.probability)}.`);
   if (found.is_known) said.push("The graph has this fact; it is not taken as its own reason.");
