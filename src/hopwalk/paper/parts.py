@@ -101,13 +101,17 @@ class Group:
 
     @property
     def seconds(self) -> float | None:
-        """Of training, on average; None without a run."""
-        return float(np.mean([result.seconds for result in self.results])) if self.results else None
+        """Of training, on average; None where nothing was trained, as for an ensemble."""
+        return float(np.mean([result.seconds for result in self._trained])) if self._trained else None
 
     @property
     def epochs(self) -> str:
         """How many were done, on average."""
-        return f"{np.mean([result.epochs for result in self.results]):.0f}" if self.results else ""
+        return f"{np.mean([result.epochs for result in self._trained]):.0f}" if self._trained else ""
+
+    @property
+    def _trained(self) -> list[Result]:
+        return [result for result in self.results if result.kind != "ensemble"]
 
 
 class Book:
