@@ -19,6 +19,7 @@ from hopwalk.scorers import pykeen as pykeen_scorers
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.models import build_scorer
 from hopwalk.scorers.pykeen import PykeenScorer, _CountedBytes, _loss_of_scores
+from hopwalk.scorers.pykeen_models import UNFIT
 from hopwalk.scorers.questions import Batch
 from hopwalk.scorers.runs import load_scorer, train_into
 from hopwalk.training import arrays_of, check_arrays, load_arrays
@@ -51,7 +52,7 @@ def test_every_model_of_pykeen_is_tried_or_refused():
     from pykeen.models import model_resolver
 
     tried = {name.lower() for name in [*PLAIN, *ON_GRAPH]}
-    assert tried | set(pykeen_scorers.UNFIT) == set(model_resolver.lookup_dict)
+    assert tried | set(UNFIT) == set(model_resolver.lookup_dict)
 
 
 def contract(scorer: PykeenScorer) -> None:

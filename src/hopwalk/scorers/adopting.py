@@ -16,7 +16,8 @@ from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import DataError, SettingsError
 from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
 from hopwalk.run import Run, refuse_used_folder
-from hopwalk.scorers.pykeen import WITH_INVERSES, PykeenScorer, installed_pykeen
+from hopwalk.scorers.pykeen import PykeenScorer
+from hopwalk.scorers.pykeen_models import WITH_INVERSES, installed_pykeen
 from hopwalk.scorers.runs import SCORER, describe
 from hopwalk.training import arrays_of
 
