@@ -1,6 +1,7 @@
 """The paper made again: what is planned, what the ledger keeps, what the report says."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -49,7 +50,10 @@ def test_a_wanted_run_has_a_name_settings_and_a_command():
     wanted = Wanted("walker", "umls", "conve", "paper", 3, ("walker.action_dropout=0.0",), "no-ad")
     assert (wanted.name, wanted.folder) == ("umls-paper-conve-no-ad-3", "walker-umls-paper-conve-no-ad-3")
     assert wanted.settings.walker.action_dropout == 0 and wanted.settings.walker.seed == 3
-    assert wanted.command == "hopwalk train umls --walker paper --seed 3 --reward conve --set walker.action_dropout=0.0"
+    assert wanted.command == (
+        "hopwalk train umls --walker paper --seed 3 --reward conve --recipe paper --set scorer.seed=0"
+        " --set walker.action_dropout=0.0"
+    )
     assert wanted.scorer.name == "umls-conve-paper-0"
     assert Wanted("walker", "umls", "complex", "modern", 3).scorer.name == "umls-complex-modern-3"
     assert Wanted("walker", "wn18rr", "conve", "paper").scorer.name == "wn18rr-conve-modern-0"
@@ -88,6 +92,14 @@ def test_unknown_names():
         running.scope_of(["kinship"], None, quick=True)
 
 
+def test_a_file_is_no_folder(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match="a file, not a folder"):
+        running.reproduce(["table1"], out=tmp_path / "file")
+    with pytest.raises(RunError, match="a file, not a folder"):
+        running.reproduce(["table1"], out=tmp_path, runs=tmp_path / "file")
+
+
 # The ledger
 
 
@@ -115,13 +127,13 @@ def test_a_run_is_found_by_its_settings_whatever_its_name_and_budget(tmp_path: P
     settings = COMPLEX.settings.scorer.model_dump() | {"seed": 1, "patience": 99}
     ledger.add("scorer", result_of(COMPLEX, name="called-otherwise", settings=settings))
     assert [result.seed for result in ledger.find(COMPLEX)] == [1]
-    assert ledger.has(COMPLEX.with_seed(1)) and not ledger.has(COMPLEX)
+    assert ledger.has(replace(COMPLEX, seed=1)) and not ledger.has(COMPLEX)
     other = result_of(COMPLEX, name="other", settings=settings | {"dimension": 7, "seed": 0})
     ledger.add("scorer", other)
     assert not ledger.has(COMPLEX)
     del settings["relation_weight"]  # a setting that is younger than the result has its default
     ledger.add("scorer", result_of(COMPLEX, name="older", settings=settings | {"seed": 2}))
-    assert ledger.has(COMPLEX.with_seed(2))
+    assert ledger.has(replace(COMPLEX, seed=2))
 
 
 def test_what_was_cut_short_is_not_done(tmp_path: Path):
@@ -260,13 +272,13 @@ def test_what_is_missing_is_said_and_nothing_is_invented(tmp_path: Path):
     text = markdown(sections_of(targets_of(["table2", "table3"]), book))
     numbers_of_ours = re.findall(r"^\| (?!NeuralLP|NTP)[^|]*\|.*?[| ](\d+\.\d)[ †|]", text, flags=re.MULTILINE)
     assert not numbers_of_ours
-    assert "not run (94.0)" in text and "`hopwalk train umls --walker paper --seed 0 --reward conve`" in text
+    assert "not run (94.0)" in text and "`hopwalk train umls --walker paper --seed 0 --reward conve --recipe paper`" in text
 
 
 def test_means_marks_and_what_dev_chooses(tmp_path: Path):
     ledger = Ledger(tmp_path)
     for seed, mrr in ((0, 0.90), (1, 0.94)):
-        wanted = COMPLEX.with_seed(seed)
+        wanted = replace(COMPLEX, seed=seed)
         content = result_of(wanted)
         content["test"] = content["test"] | {"tails": content["test"]["tails"] | {"mrr": mrr}}
         ledger.add("scorer", content)
@@ -279,6 +291,48 @@ def test_means_marks_and_what_dev_chooses(tmp_path: Path):
     assert "dev 40.0‡ (95.7)" in text and "‡ unfinished" in text
     assert "](figures/curve-umls-conve-modern-0.svg)" in text
     assert re.search(r"\| best scorer \| complex-modern \| 2 \|", text)
+
+
+def test_a_limit_of_epochs_is_marked_and_only_what_is_finished_counts(tmp_path: Path):
+    ledger = Ledger(tmp_path)
+    limited = replace(COMPLEX, most_epochs=2)
+    rising = [{"epoch": epoch, "valid_mrr": 0.2 * epoch} for epoch in (1, 2)]
+    settings = limited.settings.scorer.model_dump()
+    ledger.add("scorer", result_of(COMPLEX, settings=settings, epochs=2, history=rising))
+    begun = replace(COMPLEX, seed=1)
+    ledger.note_unfinished(result_of(begun, kind="scorer", status="unfinished", test=None, valid=None, history=rising[:1]))
+    group = Book(ledger, Scope(("umls",), most_epochs=2)).group(limited)
+    assert (group.text("test"), len(group.shown), group.epochs) == ("50.0†", 1, "2")
+
+
+def test_the_best_has_one_run_for_each_seed(tmp_path: Path):
+    ledger = Ledger(tmp_path)
+    better = [{"epoch": 100, "valid_mrr": 0.45}]
+    for name, epochs, history in (("short", 50, None), ("long", 100, better)):
+        content = result_of(COMPLEX, name=f"umls-{name}-0", epochs=epochs)
+        ledger.add("scorer", content | ({"history": history} if history else {}))
+    group, _ = best_of(Book(ledger, Scope(("umls",))), "umls")["best scorer"]
+    assert [result.name for result in group.results] == ["umls-long-0"]
+
+
+def test_what_has_begun_is_said_in_short_too(tmp_path: Path):
+    ledger = Ledger(tmp_path)
+    rising = [{"epoch": epoch, "valid_mrr": 0.2 * epoch} for epoch in (1, 2)]
+    begun = Wanted("scorer", "wn18rr", "conve", "modern")
+    ledger.note_unfinished(result_of(begun, kind="scorer", status="unfinished", test=None, valid=None, history=rising))
+    text = markdown(sections_of(targets_of(["table2"]), Book(ledger, Scope(("wn18rr",)))))
+    assert "| ConvE | dev 40.0‡ (44.9) |" in text
+
+
+def test_an_ensemble_is_marked_by_its_members(tmp_path: Path):
+    ledger = Ledger(tmp_path)
+    settings = Wanted("scorer", "umls", "complex", "modern", most_epochs=8).settings.scorer.model_dump()
+    member = {"name": "1-complex", "kind": "scorer", "settings": settings, "valid_mrr": 0.4, "epochs": 8, "best_epoch": 8}
+    whole = member | {"epochs": 200, "best_epoch": 90}
+    numbers = {name: result_of(COMPLEX)[name] for name in ("data", "valid", "test")}
+    ledger.add("ensemble", numbers | {"name": "a", "members": [whole, {"name": "older", "valid_mrr": 0.4}]})
+    ledger.add("ensemble", numbers | {"name": "b", "members": [whole, member]})
+    assert [result.was_cut(0) for result in ledger.results] == [False, True]
 
 
 # Charts

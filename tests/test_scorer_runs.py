@@ -12,7 +12,8 @@ import torch
 import hopwalk
 from hopwalk.config import load_settings
 from hopwalk.data import catalog
-from hopwalk.errors import RunError, SettingsError
+from hopwalk.errors import DataError, RunError, SettingsError
+from hopwalk.evaluation import evaluate_split
 from hopwalk.run import Run
 from hopwalk.scorers.base import Calibration
 from hopwalk.scorers.card import reliability_svg
@@ -166,8 +167,16 @@ def test_dev_facts_can_be_learnt(tmp_path: Path):
         hopwalk.train_scorer(dataset, load_settings(overrides=[*said, f"scorer.learn_valid={value}"]), out=tmp_path / value)
         for value in ("true", "false")
     ]
-    known, unknown = (hopwalk.evaluate(run.path, "valid").tails.mrr for run in runs)
+    known, unknown = (evaluate_split(hopwalk.load_scorer(run.path).numpy_scores, dataset, "valid").tails.mrr for run in runs)
     assert known > 0.9 > 0.6 > unknown
+    with pytest.raises(DataError, match="has learnt the dev facts"):
+        hopwalk.evaluate(runs[0].path, "valid")
+    with pytest.raises(RunError, match=r"only one of this run and .* has learnt the dev facts"):
+        hopwalk.combine_scorers([run.path for run in runs], out=tmp_path / "mixed")
+    both = hopwalk.combine_scorers([runs[0].path, runs[0].path], out=tmp_path / "both")
+    assert both.about["reliability"] is None  # nobody is measured on what it has learnt
+    with pytest.raises(DataError, match="has learnt the dev facts"):
+        hopwalk.evaluate(both.path, "valid")
     assert (runs[0].about["valid_mrr"], runs[0].about["best_epoch"]) == (None, 60)
     assert hopwalk.evaluate(runs[0].path).tails.num_questions == 5  # the run has its data set as it was
 

@@ -190,6 +190,15 @@ def test_trials_that_do_badly_are_given_up(tmp_path: Path):
     assert [trial.was_pruned for trial in found.trials] == sorted(trial.was_pruned for trial in found.trials)
 
 
+def test_a_trial_that_diverges_is_given_up_and_the_next_one_tried(tmp_path: Path):
+    path = tmp_path / "space.toml"
+    path.write_text("[scorer]\n'scorer.learning_rate' = [1e30, 0.1]")
+    found = tuned(tmp_path, path, trials=4, settings={"scorer.learning_rate": 1e30})
+    assert all(trial.was_pruned == (trial.values["scorer.learning_rate"] == 1e30) for trial in found.trials)
+    assert len(found.trials) == 4 and found.trials[-1].mrr is None
+    assert found.settings is not None and found.settings.scorer.learning_rate == 0.1
+
+
 def test_a_walker_is_tuned_with_one_scorer(tmp_path: Path, space: Path):
     trained: list[str] = []
 
@@ -203,6 +212,18 @@ def test_a_walker_is_tuned_with_one_scorer(tmp_path: Path, space: Path):
     (kept,) = (tmp_path / "study" / "trials").iterdir()
     assert Run.open(kept).about["kind"] == "walker"
     assert not found.importance  # too few trials to tell
+    with pytest.raises(SettingsError, match="other"):
+        tuned(tmp_path, space, trials=3, what="walker", scorer=tmp_path / "study" / "scorer")
+
+
+def test_a_walker_is_tuned_with_the_scorer_it_began_with(tmp_path: Path, space: Path):
+    scorers = [
+        api.train_scorer(VILLAGE, settings_of({"scorer.epochs": 1, "scorer.seed": seed}), out=tmp_path / f"{seed}").path
+        for seed in (0, 1)
+    ]
+    tuned(tmp_path, space, trials=1, what="walker", scorer=scorers[0])
+    with pytest.raises(SettingsError, match="the study has begun with other rewards"):
+        tuned(tmp_path, space, trials=2, what="walker", scorer=scorers[1])
 
 
 @pytest.mark.parametrize(
@@ -225,6 +246,10 @@ def test_what_cannot_be_tuned(tmp_path: Path, space: Path, monkeypatch: pytest.M
         api.tune(without_dev, study=tmp_path / "x.db", what="complex", space=space)
     with pytest.raises(SettingsError, match="no pruner 'axe'"):
         tuned(tmp_path, space, pruner="axe")
+    with pytest.raises(SettingsError, match="learnt the dev facts"):
+        tuned(tmp_path, space, settings={"scorer.learn_valid": True})
+    with pytest.raises(SettingsError, match="has an ending"):
+        api.tune(VILLAGE, study=tmp_path / "study", what="complex", space=space)
     (tmp_path / "study.db").write_text("no database, but text that is long enough to be looked at " * 20)
     with pytest.raises(SavedFileError, match="no study that can be read"):
         tuned(tmp_path, space)

@@ -117,6 +117,16 @@ def test_a_walker_that_has_learnt_dev_is_not_ranked_on_it(trained_walker: Run, t
     assert again.about["valid_mrr"] is None
 
 
+def test_a_scorer_that_has_learnt_dev_is_for_walkers_that_have(tmp_path: Path):
+    learnt = {"scorer.epochs": 1, "scorer.learn_valid": True}
+    scorer = api.train_scorer(VILLAGE, settings_of(learnt), out=tmp_path / "scorer")
+    for given in (scorer.path, None):
+        with pytest.raises(RunError, match="this scorer has learnt the dev facts"):
+            api.train(VILLAGE, settings_of(learnt | {"walker.epochs": 1}), scorer=given, out=tmp_path / "leak")
+    settings = settings_of(learnt | {"walker.epochs": 1, "walker.learn_valid": True})
+    assert api.train(VILLAGE, settings, scorer=scorer.path, out=tmp_path / "both").about["valid_mrr"] is None
+
+
 def test_what_cannot_be_begun_with(trained_walker: Run, tmp_path: Path):
     def begun(start: Path, changes: dict[str, int] | None = None) -> Run:
         return api.train(VILLAGE, settings_of(changes), start=start, out=tmp_path / "run")

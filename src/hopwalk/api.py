@@ -240,6 +240,8 @@ def evaluate(run: str | Path, split: str = "test", *, complete_filter: bool = Fa
     folder = Run.open(run)
     if folder.about["kind"] == "walker":
         return evaluate_walker(run, split, complete_filter=complete_filter)["paths"]
+    if split == "valid" and folder.settings.scorer.learn_valid:
+        raise DataError("the scorer has learnt the dev facts, so it cannot be asked for them", remedy="Evaluate it on test.")
     evaluation = evaluate_split(load_scorer(run).numpy_scores, folder.dataset, split, complete_filter=complete_filter)
     folder.write_json(_evaluation_file(split, complete_filter), evaluation.to_dict())
     return evaluation

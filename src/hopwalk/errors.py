@@ -66,6 +66,10 @@ class MissingExtraError(HopwalkError):
         )
 
 
+class DivergedError(HopwalkError):
+    """Training has come to numbers that are none."""
+
+
 class RunError(HopwalkError):
     """A run folder is missing, damaged, or of other data."""
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Ids, Triples
-from hopwalk.errors import HopwalkError
+from hopwalk.errors import DivergedError
 
 Floats = NDArray[np.float64]
 ScoreAllTails = Callable[[Ids, Ids], NDArray[np.float32]]  # heads, relations [Q] → scores [Q, E]; -inf: not reached
@@ -160,7 +160,7 @@ def _compare(
     is_reached = own != -np.inf
     # The highest score is no number if any is none; no comparison below would tell, and it would count as low.
     if np.isnan(scores.max()) or not np.isfinite(own[is_reached]).all():
-        raise HopwalkError(
+        raise DivergedError(
             "a score is not a finite number", remedy="The model has diverged: train it with a smaller learning rate."
         )
     candidates = scores.copy()

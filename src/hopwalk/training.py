@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from hopwalk.arrays import ArrayFile, save_arrays
-from hopwalk.errors import HopwalkError
+from hopwalk.errors import DivergedError
 from hopwalk.run import Run
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
@@ -151,7 +151,7 @@ class _Training:
 
     def _on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
         if not np.isfinite(values["loss"]):
-            raise HopwalkError(f"the loss is {values['loss']} in epoch {epoch}", remedy=self._learner.remedy)
+            raise DivergedError(f"the loss is {values['loss']} in epoch {epoch}", remedy=self._learner.remedy)
         for watcher in self._watchers:
             watcher.on_batch(epoch, batch, num_batches, values)
 
@@ -167,7 +167,7 @@ class _Training:
             progress.best_mrr = mrr
             self._best = arrays_of(self._model)
             if not all(np.isfinite(array).all() for array in self._best.values()):
-                raise HopwalkError(f"parameters are no numbers after epoch {progress.epoch}", remedy=self._learner.remedy)
+                raise DivergedError(f"parameters are no numbers after epoch {progress.epoch}", remedy=self._learner.remedy)
         record["evaluation_seconds"] = round(time.perf_counter() - start, 3)
         progress.history.append(record)
         self._folder.add_to_history(record)

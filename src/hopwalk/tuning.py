@@ -16,7 +16,7 @@ import numpy as np
 from hopwalk.charts import bar_chart
 from hopwalk.config import Settings, changed, fold_name, settings_toml
 from hopwalk.data.dataset import Dataset
-from hopwalk.errors import DataError, MissingExtraError, SavedFileError, SettingsError
+from hopwalk.errors import DataError, DivergedError, MissingExtraError, SavedFileError, SettingsError
 from hopwalk.run import Run, write_text
 from hopwalk.scorers import runs as scorer_runs
 from hopwalk.spaces import WALKER, Choice, Space, load_space, space_json
@@ -97,6 +97,10 @@ def tune_into(
         raise DataError(f"{dataset.name} has no dev questions to tune on", remedy=remedy)
     if pruner not in PRUNERS:
         raise SettingsError(f"there is no pruner {pruner!r}", remedy=f"There are {', '.join(PRUNERS)}.")
+    if settings.scorer.learn_valid or settings.walker.learn_valid:
+        raise SettingsError("who has learnt the dev facts cannot be tuned on them", remedy="Leave learn_valid out.")
+    if not study_path.suffix:
+        raise SettingsError("the file of a study has an ending", path=study_path, remedy=f"For example: {study_path}.db")
     dimensions = load_space(space, what, settings, fixed)
     seed = settings.walker.seed if what == WALKER else settings.scorer.seed
     study = _study(study_path, pruner, _identity(dataset, settings, what, dimensions, scorer_run))
@@ -136,7 +140,15 @@ def _identity(dataset: Dataset, settings: Settings, what: str, space: Space, sco
         "what is tuned": fold_name(what),
         "space": json.dumps(space_json(space), sort_keys=True),
         "settings": hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest(),
+        "rewards": "" if scorer_run is None else json.dumps(_weights(scorer_run)),
     }
+
+
+def _weights(scorer_run: Path) -> list[str]:
+    """What tells one scorer from another: the checksums of its weights, and of those of its members."""
+    run = Run.open(scorer_run)
+    members = [Run.open(scorer_run / "members" / name) for name in run.about.get("members", [])]
+    return [hashlib.sha256(one.weights_path.read_bytes()).hexdigest() for one in members or [run]]
 
 
 def _study(path: Path, pruner: Pruner, identity: Mapping[str, str]) -> optuna.Study:
@@ -225,7 +237,7 @@ class _Search:
         on_values(values)
         try:
             run = self._train(folder, changed(self._settings, values), trial)
-        except optuna.TrialPruned:
+        except (optuna.TrialPruned, DivergedError):
             self._study.tell(trial, state=self._states.PRUNED)
         else:
             if run.about.get("status") != "finished":

@@ -11,7 +11,8 @@ import typer
 
 from hopwalk.cli import options
 from hopwalk.cli.console import print_text, ranking_bar
-from hopwalk.cli.train import TrainingBars, duration
+from hopwalk.cli.train import TrainingBars
+from hopwalk.durations import duration
 
 if TYPE_CHECKING:
     from hopwalk.paper.plan import Scope

@@ -13,6 +13,7 @@ import typer
 from hopwalk.cli import options
 from hopwalk.cli.console import console, download_bar, print_json, print_table, print_text, ranking_bar
 from hopwalk.config import Settings
+from hopwalk.durations import duration
 from hopwalk.published import TABLE_2
 
 if TYPE_CHECKING:
@@ -116,11 +117,6 @@ def _forecast(dataset: Dataset, settings: Settings) -> str:
         f"The walker needs about {found.memory_bytes / 2**20:,.0f} MB{parts}, and {duration(found.seconds_of_epoch)} for each "
         f"of at most {settings.walker.epochs} epochs on this machine, dev evaluation aside."
     )
-
-
-def duration(seconds: float) -> str:
-    """Time for people."""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _print_end(run: Run, was_finished: bool) -> None:

@@ -10,13 +10,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hopwalk.config import BEFORE, Settings, changed
+from hopwalk.config import BEFORE, Settings, changed, load_settings
 from hopwalk.errors import RunError
 from hopwalk.paper.wanted import BUDGET, Wanted
 from hopwalk.run import write_text
@@ -75,6 +75,12 @@ class Result:
         return "ensemble" if scorer.get("kind") == "ensemble" else str(scorer["settings"]["model"])
 
     @property
+    def rewarded_by(self) -> str:
+        """What tells the scorers of walkers apart but for their seeds: the model, and of an ensemble its members."""
+        scorer = self.content.get("scorer") or {}
+        return f"{self.model} {scorer['members']} {scorer.get('valid_mrr')}" if "members" in scorer else self.model
+
+    @property
     def is_finished(self) -> bool:
         """Whether there are final numbers."""
         return bool(self.content.get("status", "finished") == "finished")
@@ -82,7 +88,7 @@ class Result:
     @property
     def has_learnt_dev(self) -> bool:
         """Whether the dev facts were learnt too, as for the paper's last model on NELL-995."""
-        return bool(self.own.get("learn_valid"))
+        return bool(self.own.get("learn_valid") or self.content.get("has_learnt_dev"))
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -123,8 +129,18 @@ class Result:
         part = found and (found["strata"].get(stratum) if stratum else found["tails"])
         return None if not part or part["mrr"] is None else 100 * float(part["mrr"])
 
+    @property
+    def epochs_of_recipe(self) -> int:
+        """As many as its recipe has; 0 of an ensemble."""
+        return 0 if self.kind == "ensemble" else _epochs_of_recipe(self.kind, self.data, self.own)
+
     def was_cut(self, epochs: int) -> bool:
-        """Whether it ended before so many epochs although dev MRR had not stopped to rise, as its patience has it."""
+        """Whether it ended before so many epochs although dev MRR had not stopped to rise, as its patience has it.
+
+        An ensemble was, if one of its members was cut by its recipe.
+        """
+        if self.kind == "ensemble":
+            return any(_member_was_cut(self.data, member) for member in self.content["members"])
         mrrs = [float(record["valid_mrr"]) for record in self.history if record.get("valid_mrr") is not None]
         if self.has_learnt_dev or self.epochs >= epochs or not mrrs:
             return False
@@ -177,12 +193,9 @@ class Ledger:
 
     def find(self, wanted: Wanted, *, having_learnt_dev: bool = False) -> list[Result]:
         """The runs as wanted, the best on dev for each seed, finished ones before others, by seed."""
-        best: dict[int, Result] = {}
-        for result in self.results:
-            if result.has_learnt_dev == having_learnt_dev and result.fits(wanted):
-                other = best.get(result.seed)
-                best[result.seed] = result if other is None else max(other, result, key=_preference)
-        return [best[seed] for seed in sorted(best)]
+        return best_of_seeds(
+            result for result in self.results if result.has_learnt_dev == having_learnt_dev and result.fits(wanted)
+        )
 
     def has(self, wanted: Wanted) -> bool:
         """Whether a finished run is as wanted, with this seed, and needs no more epochs."""
@@ -226,10 +239,10 @@ class Ledger:
         """Write the counts of a data set."""
         self._write(self.folder / DATA / f"{name}.json", counts)
 
-    def free_name(self, wanted: Wanted, is_used: Sequence[str] = ()) -> Wanted:
+    def free_name(self, wanted: Wanted, used: Sequence[str] = ()) -> Wanted:
         """The run under a name that no result of other settings has: with v2, v3, … before the seed."""
         version, free = 1, wanted
-        while (self.folder / FOLDERS[wanted.kind] / f"{free.name}.json").exists() or free.name in is_used:
+        while (self.folder / FOLDERS[wanted.kind] / f"{free.name}.json").exists() or free.name in used:
             version += 1
             label = "-".join(part for part in (wanted.label, f"v{version}") if part)
             free = replace(wanted, label=label)
@@ -242,7 +255,8 @@ class Ledger:
             raise RunError(
                 f"this file of the ledger cannot be read ({error})", path=path, remedy="Restore or remove it."
             ) from None
-        if not isinstance(content, dict) or (path.parent.name != DATA and not {"name", "data"} <= content.keys()):
+        needed = {DATA: set(), FOLDERS["ensemble"]: {"name", "data"}}.get(path.parent.name, {"name", "data", "settings"})
+        if not isinstance(content, dict) or not needed <= content.keys():
             raise RunError("this is no file of a ledger", path=path, remedy="Remove it.")
         return content
 
@@ -251,6 +265,28 @@ class Ledger:
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
         for name in ("results", "data"):  # to be read again
             self.__dict__.pop(name, None)
+
+
+def _epochs_of_recipe(kind: str, data: str, own: Mapping[str, Any]) -> int:
+    said = [f"{kind}.recipe={own['recipe']}", *([f"scorer.model={own['model']}"] if kind == "scorer" else [])]
+    return int(getattr(load_settings(data, overrides=said), kind).epochs)
+
+
+def _member_was_cut(data: str, member: Mapping[str, Any]) -> bool:
+    """As `Result.was_cut`; of older results, which say less of the members, nothing is known."""
+    if member.get("kind") != "scorer" or not member.get("epochs"):
+        return False
+    own = DEFAULTS["scorer"] | member["settings"]
+    evaluations_since = (member["epochs"] - member["best_epoch"]) // own["evaluate_every"]
+    return bool(member["epochs"] < _epochs_of_recipe("scorer", data, own) and evaluations_since < own["patience"])
+
+
+def best_of_seeds(results: Iterable[Result]) -> list[Result]:
+    """The best on dev for each seed, finished ones before others, by seed."""
+    best: dict[int, Result] = {}
+    for result in results:
+        best[result.seed] = max(best.get(result.seed, result), result, key=_preference)
+    return [best[seed] for seed in sorted(best)]
 
 
 def _preference(result: Result) -> tuple[bool, float]:

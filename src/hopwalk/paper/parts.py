@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart; `svg` makes it, with its own style or for a page that has it."""
+    """A chart as SVG: with a style of its own, and for a page that has one."""
 
     name: str
     caption: str
@@ -110,8 +110,13 @@ class Group:
         return f"{np.mean([result.epochs for result in self._trained]):.0f}" if self._trained else ""
 
     @property
+    def shown(self) -> Sequence[Result]:
+        """Those that numbers come from: the finished ones or, where there is none, all."""
+        return self.finished or self.results
+
+    @property
     def _trained(self) -> list[Result]:
-        return [result for result in self.results if result.kind != "ensemble"]
+        return [result for result in self.shown if result.kind != "ensemble"]
 
 
 class Book:
@@ -124,7 +129,8 @@ class Book:
         """The runs as wanted, of all seeds; for test those that have learnt dev too, where there are such."""
         results = self.ledger.find(wanted)
         learnt = self.ledger.find(wanted, having_learnt_dev=True) if for_test else []
-        return Group(tuple(learnt or results), getattr(wanted.settings, wanted.kind).epochs)
+        as_the_recipe_has_it = replace(wanted, most_epochs=0).settings
+        return Group(tuple(learnt or results), getattr(as_the_recipe_has_it, wanted.kind).epochs)
 
 
 def spread(values: Sequence[float]) -> str:
@@ -139,14 +145,3 @@ def spread(values: Sequence[float]) -> str:
 def beside(ours: str, papers: float | None) -> str:
     """Ours with the paper's in brackets."""
     return ours if papers is None else f"{ours} ({papers:.1f})"
-
-
-def duration(seconds: float | None) -> str:
-    """Time for people.
-
-    >>> duration(48), duration(600), duration(9000)
-    ('48 s', '10 min', '2.5 h')
-    """
-    if seconds is None:
-        return ""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -54,7 +54,7 @@ def record(folder: str | Path, ledger: Ledger, *, name: str = "", note: str = ""
     kind, name = run.about["kind"], name or folder.resolve().name.removeprefix("walker-")
     ledger.require_free(kind, name)  # now, not after ranking
     content = describe(folder, name, command_of(run), note)
-    has_learnt_dev = kind != "ensemble" and getattr(run.settings, kind).learn_valid
+    has_learnt_dev = getattr(run.settings, "walker" if kind == "walker" else "scorer").learn_valid
     return ledger.add(kind, content | measure(kind, folder, has_learnt_dev=has_learnt_dev))
 
 
@@ -76,8 +76,13 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
     }
     if kind == "ensemble":
         members = {member: Run.open(folder / "members" / member) for member in about["members"]}
-        shown = [{"name": member, "valid_mrr": opened.about.get("valid_mrr")} for member, opened in members.items()]
-        return content | {"members": shown, "calibration": about.get("calibration")}
+        shown = [
+            {"name": member, "settings": opened.settings.scorer.model_dump()}
+            | {key: opened.about.get(key) for key in ("kind", "valid_mrr", "epochs", "best_epoch", "seconds")}
+            for member, opened in members.items()
+        ]
+        learnt = {"has_learnt_dev": True} if run.settings.scorer.learn_valid else {}
+        return content | learnt | {"members": shown, "calibration": about.get("calibration")}
     groups = {group: getattr(run.settings, group).model_dump() for group in GROUPS[kind]}
     names = SCORER_HISTORY if kind == "scorer" else WALKER_HISTORY
     before = about.get(STARTED_FROM, {})
@@ -104,7 +109,8 @@ def command_of(run: Run) -> str:
     """The command that makes such a run by hand: its recipe, and every setting that differs from it."""
     kind, data = run.about["kind"], run.about["dataset"]["name"]
     if kind == "ensemble":
-        return f"hopwalk ensemble {' '.join(run.about['members'])}"
+        combined = [shlex.quote(name) for name in run.about.get("combined_from", run.about["members"])]
+        return f"hopwalk ensemble {' '.join(combined)} --out {shlex.quote(run.path.resolve().name)}"
     if "adopted_from" in run.about:
         return f"hopwalk.from_pykeen(…), trained by {run.about['adopted_from']}"
     own = getattr(run.settings, kind)
@@ -118,6 +124,9 @@ def command_of(run: Run) -> str:
         start = run.about.get(STARTED_FROM)
         model = model.upper() if model and start else model  # capitals stand for a folder
         options = f"--walker {own.recipe} --seed {own.seed}" + (f" --reward {model}" if model else "")
+        if reward and not start and reward.get("kind") != "ensemble":
+            options += f" --recipe {reward['settings']['recipe']}"
+            options += f" --set scorer.seed={reward['settings']['seed']}" if reward["settings"]["seed"] != own.seed else ""
         options += f" --start {shlex.quote(start['folder'])}" if start else ""
     usual = load_settings(data if data in preset_names() else "default", overrides=said).model_dump()
     changes = (

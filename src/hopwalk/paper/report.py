@@ -10,8 +10,9 @@ from html import escape
 from pathlib import Path
 
 from hopwalk.charts import STYLE
+from hopwalk.durations import duration
 from hopwalk.paper.figures import appendix_dropout, curves, figure_convergence, figure_false_negatives
-from hopwalk.paper.parts import Book, Figure, Section, Table, duration
+from hopwalk.paper.parts import Book, Figure, Section, Table
 from hopwalk.paper.plan import Target, planned
 from hopwalk.paper.tables import appendix_dev_complete, appendix_seeds, table_1, table_2, table_3, table_4, table_5
 from hopwalk.run import write_text

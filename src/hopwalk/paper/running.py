@@ -12,9 +12,9 @@ from hopwalk import api
 from hopwalk.config import fold_name
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.statistics import statistics
-from hopwalk.errors import SettingsError, UnknownNameError, did_you_mean
+from hopwalk.errors import RunError, SettingsError, UnknownNameError, did_you_mean
 from hopwalk.paper import recording
-from hopwalk.paper.ledger import Ledger
+from hopwalk.paper.ledger import GROUPS, Ledger
 from hopwalk.paper.parts import Book
 from hopwalk.paper.plan import QUICK, Scope, planned, targets_of
 from hopwalk.paper.report import write_report
@@ -79,6 +79,9 @@ def reproduce(
     Runs go to `out/runs` and results to `out/ledger`, unless other folders are named. `changes` are made in all runs, for trials.
     `only` are names of planned runs, or patterns of them as `umls-*`, if not all shall be made.
     """
+    for folder in (out, runs, ledger):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise RunError("this is a file, not a folder", path=folder, remedy="Name a folder; it is made.")
     scope = scope_of(data_sets, seeds, quick=quick, changes=changes, most_epochs=most_epochs)
     targets = targets_of(names)
     book = Book(Ledger(ledger or out / "ledger"), scope)
@@ -183,9 +186,8 @@ class _Maker:
         folder = self._runs / wanted.folder
         if not (folder / "run.json").exists():
             return False
-        groups = ["scorer"] if wanted.kind == "scorer" else ["graph", "walk", "walker"]
         try:
-            require_same_settings(Run.open(folder), wanted.settings, groups)
+            require_same_settings(Run.open(folder), wanted.settings, GROUPS[wanted.kind])
         except SettingsError:
             return True
         return False

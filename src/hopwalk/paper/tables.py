@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hopwalk.config import load_settings
-from hopwalk.paper.ledger import Result
-from hopwalk.paper.parts import NOT_RUN, Book, Group, Section, Table, beside, duration
+from hopwalk.durations import duration
+from hopwalk.paper.ledger import Result, best_of_seeds
+from hopwalk.paper.parts import NOT_RUN, Book, Group, Section, Table, beside
 from hopwalk.paper.plan import SCORERS, UNGUIDED, VARIANTS, Scope
 from hopwalk.paper.wanted import BUDGET, NOBODY, SMALL, Wanted
 from hopwalk.published import (
@@ -115,7 +116,7 @@ def _row(title: str, recipe: str, group: Group, by: str, papers: tuple[float, fl
     return (
         title,
         recipe,
-        f"{len(group.results)}" if group.results else "",
+        f"{len(group.shown)}" if group.shown else "",
         beside(_short(group, "hits@1", by), hits_1),
         beside(_short(group, "hits@10", by), hits_10),
         beside(group.text("test", by=by), mrr),
@@ -138,7 +139,7 @@ def best_of(book: Book, data: str) -> dict[str, tuple[Group, str]]:
 
 
 def _best(book: Book, data: str, kinds: Sequence[str], by: str) -> Group | None:
-    """The runs of the same settings whose mean dev MRR is the highest; where they were trained again on dev too, those."""
+    """The runs of the same settings of which the first seed is the best on dev; those that have learnt dev too, if there are."""
     groups: dict[str, list[Result]] = {}
     last: dict[str, list[Result]] = {}
     for result in book.ledger.results:
@@ -154,17 +155,8 @@ def _best(book: Book, data: str, kinds: Sequence[str], by: str) -> Group | None:
     best = max(sorted(groups), key=on_dev, default=None)
     if best is None:
         return None
-    chosen = last.get(best) or groups[best]
-    return Group(tuple(chosen), _planned_epochs(chosen[0]))
-
-
-def _planned_epochs(result: Result) -> int:
-    """As many as the recipe has; 0 of an ensemble."""
-    if result.kind == "ensemble":
-        return 0
-    said = [f"{result.kind}.recipe={result.own['recipe']}"]
-    said += [f"scorer.model={result.model}"] if result.kind == "scorer" else []
-    return int(getattr(load_settings(result.data, overrides=said), result.kind).epochs)
+    chosen = best_of_seeds(last.get(best) or groups[best])
+    return Group(tuple(chosen), chosen[0].epochs_of_recipe)
 
 
 def _settings_key(result: Result) -> str:
@@ -174,7 +166,7 @@ def _settings_key(result: Result) -> str:
     kept = {
         group: {name: value for name, value in values.items() if name not in BUDGET} for group, values in result.settings.items()
     }
-    return f"{result.kind} {result.model} {result.started_from} {kept}"
+    return f"{result.kind} {result.rewarded_by} {result.started_from} {kept}"
 
 
 def _summary(book: Book) -> Table:
@@ -183,9 +175,12 @@ def _summary(book: Book) -> Table:
     for data in book.scope.data_sets:
         best: dict[str, tuple[float, str]] = {}  # as dev says
         for title, wanted, by in runs_of_table_2(book.scope, data):
-            on_dev = book.group(wanted).mean("valid", by=by)
+            group = book.group(wanted)
+            on_dev = group.mean("valid", by=by)
+            if on_dev is None:
+                on_dev = -0.5 if group.results else -1.0  # what has begun is shown before what has not
             text = book.group(wanted, for_test=True).text("test", by=by)
-            best[title] = max(best.get(title, (-2.0, "")), (-1.0 if on_dev is None else on_dev, text), key=lambda pair: pair[0])
+            best[title] = max(best.get(title, (-2.0, "")), (on_dev, text), key=lambda pair: pair[0])
         for title, (_, text) in best.items():
             lines.setdefault(title, []).append(beside(text, TABLE_2[data][title][2]))
         of_best = best_of(book, data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
@@ -85,18 +85,21 @@ class Wanted:
         return Wanted("scorer", self.data, self.model, recipe, seed, overrides, label, self.most_epochs)
 
     @property
+    def _scorers_own(self) -> str:
+        """What the command says of the scorer where it is not the usual one."""
+        scorer = self.scorer
+        recipe = f" --recipe {scorer.recipe}" if scorer.recipe != "modern" else ""
+        return recipe + (f" --set scorer.seed={scorer.seed}" if scorer.seed != self.seed else "")
+
+    @property
     def command(self) -> str:
         """The command that makes such a run by hand."""
         if self.kind == "scorer":
             options = f"--scorer {self.model} --recipe {self.recipe} --seed {self.seed}"
         else:
-            reward = f" --reward {self.model}" if self.needs_scorer else ""
+            reward = f" --reward {self.model}{self._scorers_own}" if self.needs_scorer else ""
             options = f"--walker {self.recipe} --seed {self.seed}{reward}"
         return " ".join([f"hopwalk train {self.data} {options}", *(f"--set {change}" for change in self._changes)])
-
-    def with_seed(self, seed: int) -> Wanted:
-        """The same with another seed."""
-        return replace(self, seed=seed)
 
 
 @cache

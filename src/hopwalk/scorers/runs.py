@@ -129,13 +129,19 @@ def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
     runs = [Run.open(member) for member in members]
     for run in runs[1:]:
         run.require_same_data(runs[0].dataset)
+        if run.settings.scorer.learn_valid != runs[0].settings.scorer.learn_valid:
+            problem = f"only one of this run and {runs[0].path} has learnt the dev facts"
+            raise RunError(problem, path=run.path, remedy="Combine runs that have, or runs that have not.")
     ensemble = Ensemble([load_scorer(member) for member in members])
     names = [f"{number}-{run.settings.scorer.model.replace(':', '-')}" for number, run in enumerate(runs, start=1)]
     for name, run in zip(names, runs, strict=True):
         copy_run(run.path, path / "members" / name)
-    about = {"kind": ENSEMBLE, "status": "begun", "members": names}
+    folders = [run.path.resolve().name for run in runs]
+    about = {"kind": ENSEMBLE, "status": "begun", "members": names, "combined_from": folders}
     combined = Run.create(path, runs[0].dataset, runs[0].settings, about)
-    describe(combined, ensemble, runs[0].dataset, {"status": "finished"})
+    dataset = runs[0].dataset
+    learnt = _with_valid_learnt(dataset) if runs[0].settings.scorer.learn_valid else dataset
+    describe(combined, ensemble, learnt, {"status": "finished"})
     return combined
 
 

@@ -118,6 +118,10 @@ def _refuse_what_cannot_be_trained(dataset: Dataset, learnt: Dataset, settings: 
         raise DataError(f"{dataset.name} has no training questions")
     if not needs_scorer(settings):
         return
+    scorer = Run.open(scorer_run).settings.scorer if scorer_run else settings.scorer
+    if scorer.learn_valid and not settings.walker.learn_valid and len(dataset.valid):
+        remedy = "Set walker.learn_valid=true, or take another scorer."
+        raise RunError("this scorer has learnt the dev facts, which are to be ranked", path=scorer_run, remedy=remedy)
     if scorer_run is None:
         build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer, dataset.facts)
     else:
