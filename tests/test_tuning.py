@@ -222,8 +222,11 @@ def test_a_walker_is_tuned_with_the_scorer_it_began_with(tmp_path: Path, space: 
         for seed in (0, 1)
     ]
     tuned(tmp_path, space, trials=1, what="walker", scorer=scorers[0])
-    with pytest.raises(SettingsError, match="the study has begun with other rewards"):
-        tuned(tmp_path, space, trials=2, what="walker", scorer=scorers[1])
+    both = api.combine_scorers(scorers, out=tmp_path / "both").path
+    nested = api.combine_scorers([both, scorers[0]], out=tmp_path / "nested").path
+    for other in (scorers[1], both, nested):
+        with pytest.raises(SettingsError, match="the study has begun with other rewards"):
+            tuned(tmp_path, space, trials=2, what="walker", scorer=other)
 
 
 @pytest.mark.parametrize(

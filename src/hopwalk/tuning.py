@@ -145,10 +145,9 @@ def _identity(dataset: Dataset, settings: Settings, what: str, space: Space, sco
 
 
 def _weights(scorer_run: Path) -> list[str]:
-    """What tells one scorer from another: the checksums of its weights, and of those of its members."""
-    run = Run.open(scorer_run)
-    members = [Run.open(scorer_run / "members" / name) for name in run.about.get("members", [])]
-    return [hashlib.sha256(one.weights_path.read_bytes()).hexdigest() for one in members or [run]]
+    """What tells one scorer from another: the checksums of its weights, of an ensemble those of its members."""
+    files = sorted(scorer_run.rglob(Run.open(scorer_run).weights_path.name))
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
 
 
 def _study(path: Path, pruner: Pruner, identity: Mapping[str, str]) -> optuna.Study:

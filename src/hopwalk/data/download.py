@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from hopwalk.errors import DownloadError
+from hopwalk.quiet import quiet
 
 if TYPE_CHECKING:  # pooch and requests are imported when something is fetched: a question to a walker needs neither
     import requests
@@ -86,7 +85,7 @@ def fetch(file: RemoteFile, *, mirror: Path | None = None, make_progress_bar: Ma
         Path(output_file).chmod(0o644)  # pooch's temporary files are for their owner only
 
     try:
-        with _quiet(pooch.get_logger()):
+        with quiet(pooch.get_logger()):
             known_hash = f"sha256:{file.sha256}"
             pooch.retrieve(file.url, known_hash, fname=target.name, path=target.parent, downloader=download_readable)
         return target
@@ -104,16 +103,6 @@ def fetch(file: RemoteFile, *, mirror: Path | None = None, make_progress_bar: Ma
     finally:
         if bar:
             bar.close()  # pooch closes it only after a whole download
-
-
-@contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _copy_from(mirror: Path) -> Callable[[str, str, Any], None]:

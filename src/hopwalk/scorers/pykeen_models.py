@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import torch
 from hopwalk.config import ScorerSettings
 from hopwalk.data.triples import Triples
 from hopwalk.errors import MissingExtraError, SettingsError, UnknownNameError, did_you_mean
+from hopwalk.quiet import quiet
 
 WITH_INVERSES = "create_inverse_triples"  # a model option that is ours: whether head questions have embeddings of their own
 WITHOUT_INVERSES = {"rgcn"}  # makes its own inverse edges, and refuses others
@@ -49,7 +49,7 @@ def build_model(num_entities: int, num_relations: int, settings: ScorerSettings,
     with_inverses = options.pop(WITH_INVERSES, name not in WITHOUT_INVERSES)
     if "embedding_dim" in inspect.signature(kind).parameters:
         options["embedding_dim"] = settings.dimension
-    with torch.random.fork_rng(devices=[]), _quiet_pykeen():
+    with torch.random.fork_rng(devices=[]), quiet(logging.getLogger("pykeen")):  # it advises how models were used in their papers
         torch.default_generator.manual_seed(settings.seed)
         return _make(kind, _counts(num_entities, num_relations, with_inverses, facts), options)
 
@@ -126,15 +126,3 @@ def _make(kind: Any, counts: Any, options: Mapping[str, Any]) -> Any:
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise SettingsError(f"PyKEEN's {name} has nothing to learn", remedy="Choose another model.")
     return model
-
-
-@contextmanager
-def _quiet_pykeen() -> Iterator[None]:
-    """Without PyKEEN's advice on how models were used in their papers."""
-    logger = logging.getLogger("pykeen")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
