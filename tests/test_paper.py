@@ -335,6 +335,31 @@ def test_an_ensemble_is_marked_by_its_members(tmp_path: Path):
     assert [result.was_cut(0) for result in ledger.results] == [False, True]
 
 
+def test_a_walker_is_marked_by_its_scorer(tmp_path: Path):
+    settings = replace(COMPLEX, most_epochs=8).settings.scorer.model_dump()
+    cut = {"kind": "scorer", "settings": settings, "valid_mrr": 0.4, "best_epoch": 8}  # as long as it was asked to be
+    whole = cut | {"settings": COMPLEX.settings.scorer.model_dump(), "epochs": 90, "best_epoch": 30}
+    mixed = {"kind": "ensemble", "settings": settings, "members": [{"name": "1"} | whole, {"name": "2"} | cut]}
+    marks = {}
+    for name, scorer in {"cut": cut, "whole": whole, "mixed": mixed}.items():
+        ledger = Ledger(tmp_path / name)
+        ledger.add("walker", walker_of("umls-0", {"paths": 0.5, "probability": 0.4, "blend": 0.6}, scorer=scorer).content)
+        group, _ = best_of(Book(ledger, Scope(("umls",))), "umls")["best blend"]
+        marks[name] = group.mark
+    assert marks == {"cut": "†", "whole": "", "mixed": "†"}
+    assert Ledger(tmp_path / "cut").has(WALKER)  # the walker itself needs no more epochs
+
+
+def test_ensembles_with_other_members_are_other_scorers():
+    settings = COMPLEX.settings.scorer.model_dump()
+    rewards = [
+        {"kind": "ensemble", "settings": settings, "members": [{"name": "1", "settings": settings | change}]}
+        for change in ({}, {"seed": 3}, {"dimension": 7})
+    ]
+    told = [walker_of("x", {"paths": 0.5}, scorer=reward).rewarded_by for reward in rewards]
+    assert told[0] == told[1] != told[2]
+
+
 # Charts
 
 

@@ -166,3 +166,5 @@ def test_from_the_command_line(village_folder: Path, trained_walker: Run, capsys
     assert "--reward is the folder of a scorer" in mistake(capsys, "train", "village", *SET, *start, "--reward", "conve")
     assert "--start is for walkers" in mistake(capsys, "train", "village", "--scorer", "complex", *start)
     assert "nothing to train in 0 epochs" in mistake(capsys, "train", "village", *SET, "--epochs", "0", "--out", "none")
+    told = command(capsys, "train", "village", *SET, "--start", "nowhere", "--out", "none", code=1).err
+    assert "there is no such folder" in told and "needs about" not in told  # the mistake, and nothing before it

@@ -145,18 +145,16 @@ def _seeds(text: str | None) -> list[int] | None:
 
 
 def _print_plan(what: list[str], scope: Scope, only: Sequence[str], ledger: Path) -> None:
-    from hopwalk.paper.ledger import Ledger
+    from hopwalk.paper.ledger import DONE, Ledger
     from hopwalk.paper.plan import planned, targets_of
     from hopwalk.paper.running import only_named
 
     known, runs = Ledger(ledger), only_named(planned(targets_of(what), scope), only)
     num_done = 0
     for wanted in runs:
-        found = [result for result in known.find(wanted) if result.seed == wanted.seed]
-        is_done = known.has(wanted)
-        num_done += is_done
-        state = "done" if is_done else "missing" if not found else "cut short" if found[0].is_finished else "unfinished"
-        took = f" ({duration(found[0].seconds)})" if found else ""
+        state, found = known.state(wanted)
+        num_done += state == DONE
+        took = f" ({duration(found.seconds)})" if found else ""
         print_text(f"{state:<10} {wanted.name}{took}\n           {wanted.command}")
     print_text(f"{num_done} of {len(runs)} runs are done")
 

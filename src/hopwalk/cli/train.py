@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,7 +62,6 @@ def train(
     from hopwalk import api
     from hopwalk.config import fold_name
     from hopwalk.errors import SettingsError
-    from hopwalk.run import refuse_used_folder
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
@@ -82,12 +82,9 @@ def train(
             raise SettingsError("with --start, --reward is the folder of a scorer", remedy=remedy)
         folder = out or Path("runs") / dataset.name
         was_finished = resume and _is_finished(folder)
-        if not (resume and (folder / "run.json").exists()):
-            refuse_used_folder(folder, resume=resume)
-        if not was_finished and chosen.walker.epochs:
-            print_text(_forecast(dataset, chosen), to_stderr=True)
         scorer_run = reward if reward is not None and options.is_run_folder(reward) else None
-        with TrainingBars() as bars, nullcontext() if chosen.walker.epochs else ranking_bar():
+        forecast = partial(_forecast, dataset, chosen) if chosen.walker.epochs else None
+        with TrainingBars(forecast) as bars, nullcontext() if chosen.walker.epochs else ranking_bar():
             run = api.train(
                 dataset,
                 chosen,
@@ -131,9 +128,12 @@ def _print_end(run: Run, was_finished: bool) -> None:
 
 
 class TrainingBars:
-    """Progress bars with time left, one for the scorer and one for the walker: loss or reward, entropy and hits, and dev MRR."""
+    """Progress bars with time left, one for the scorer and one for the walker: loss or reward, entropy and hits, and dev MRR.
 
-    def __init__(self) -> None:
+    What `introduce` says is printed before the first of them: an error may come earlier.
+    """
+
+    def __init__(self, introduce: Callable[[], str] | None = None) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._bars = Progress(  # made to fit 80 columns
@@ -144,6 +144,7 @@ class TrainingBars:
             TimeRemainingColumn(compact=True),
             console=console(to_stderr=True),
         )
+        self._introduce = introduce
 
     def __enter__(self) -> TrainingBars:
         return self
@@ -159,6 +160,9 @@ class TrainingBars:
 
     def begin(self, name: str, num_epochs: int) -> list[TrainingBar]:
         """A bar for what is trained next."""
+        if self._introduce is not None:
+            print_text(self._introduce(), to_stderr=True)
+            self._introduce = None
         return [TrainingBar(self._bars, name, num_epochs)]
 
 

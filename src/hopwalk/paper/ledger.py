@@ -24,6 +24,7 @@ from hopwalk.walker.decoding import PATHS, PROBABILITY
 
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
 UNFINISHED, DATA = "unfinished", "data"
+DONE = "done"
 GROUPS = {"scorer": ("scorer",), "walker": ("graph", "walk", "walker")}
 DEFAULTS: dict[str, dict[str, Any]] = changed(Settings(), BEFORE).model_dump()  # of settings that are younger than a result
 
@@ -77,8 +78,9 @@ class Result:
     @property
     def rewarded_by(self) -> str:
         """What tells the scorers of walkers apart but for their seeds: the model, and of an ensemble its members."""
-        scorer = self.content.get("scorer") or {}
-        return f"{self.model} {scorer['members']} {scorer.get('valid_mrr')}" if "members" in scorer else self.model
+        members = (self.content.get("scorer") or {}).get("members", [])
+        kept = [{name: value for name, value in member["settings"].items() if name != "seed"} for member in members]
+        return f"{self.model} {kept}" if kept else self.model
 
     @property
     def is_finished(self) -> bool:
@@ -140,12 +142,17 @@ class Result:
         An ensemble was, if one of its members was cut by its recipe.
         """
         if self.kind == "ensemble":
-            return any(_member_was_cut(self.data, member) for member in self.content["members"])
+            return _scorer_was_cut(self.data, self.content)
         mrrs = [float(record["valid_mrr"]) for record in self.history if record.get("valid_mrr") is not None]
         if self.has_learnt_dev or self.epochs >= epochs or not mrrs:
             return False
         best = max(range(len(mrrs)), key=lambda place: mrrs[place])
         return len(mrrs) - 1 - best < int(self.own.get("patience", 0))
+
+    @property
+    def has_cut_scorer(self) -> bool:
+        """Whether what rewards a walker was cut by its recipe."""
+        return _scorer_was_cut(self.data, self.content.get("scorer") or {})
 
     def fits(self, wanted: Wanted) -> bool:
         """Whether it is a run as wanted, whatever its seed and, unless that is said, its budget."""
@@ -199,10 +206,16 @@ class Ledger:
 
     def has(self, wanted: Wanted) -> bool:
         """Whether a finished run is as wanted, with this seed, and needs no more epochs."""
-        planned = getattr(wanted.settings, wanted.kind).epochs
-        return any(
-            result.is_finished and result.seed == wanted.seed and not result.was_cut(planned) for result in self.find(wanted)
-        )
+        return self.state(wanted)[0] == DONE
+
+    def state(self, wanted: Wanted) -> tuple[str, Result | None]:
+        """How far a run as wanted, with this seed, has come, in a word; and the run."""
+        found = next((result for result in self.find(wanted) if result.seed == wanted.seed), None)
+        if found is None:
+            return "not run", None
+        if not found.is_finished:
+            return "unfinished", found
+        return "cut short" if found.was_cut(getattr(wanted.settings, wanted.kind).epochs) else DONE, found
 
     def add(self, kind: str, content: Mapping[str, Any]) -> Path:
         """Write the file of a finished run; an error if there is another of that name. What it had as unfinished goes."""
@@ -272,13 +285,16 @@ def _epochs_of_recipe(kind: str, data: str, own: Mapping[str, Any]) -> int:
     return int(getattr(load_settings(data, overrides=said), kind).epochs)
 
 
-def _member_was_cut(data: str, member: Mapping[str, Any]) -> bool:
-    """As `Result.was_cut`; of older results, which say less of the members, nothing is known."""
-    if member.get("kind") != "scorer" or not member.get("epochs"):
+def _scorer_was_cut(data: str, about: Mapping[str, Any]) -> bool:
+    """As `Result.was_cut`, of a scorer or an ensemble; of older results, which say less, nothing is known."""
+    if "members" in about:
+        return any(_scorer_was_cut(data, member) for member in about["members"])
+    if about.get("kind") != "scorer" or not about.get("best_epoch"):
         return False
-    own = DEFAULTS["scorer"] | member["settings"]
-    evaluations_since = (member["epochs"] - member["best_epoch"]) // own["evaluate_every"]
-    return bool(member["epochs"] < _epochs_of_recipe("scorer", data, own) and evaluations_since < own["patience"])
+    own = DEFAULTS["scorer"] | about["settings"]
+    epochs = about.get("epochs") or own["epochs"]
+    evaluations_since = (epochs - about["best_epoch"]) // own["evaluate_every"]
+    return bool(epochs < _epochs_of_recipe("scorer", data, own) and evaluations_since < own["patience"])
 
 
 def best_of_seeds(results: Iterable[Result]) -> list[Result]:

@@ -14,7 +14,7 @@ from hopwalk.paper.wanted import Wanted
 NOT_RUN = "not run"
 CUT, UNFINISHED = "†", "‡"  # explained below every table that has them
 MEANINGS = {
-    CUT: "stopped before the recipe's epochs were done, while dev MRR could still rise",
+    CUT: "stopped before the recipe's epochs were done, while dev MRR could still rise, or rewarded by such a scorer",
     UNFINISHED: "unfinished: the best on dev so far",
 }
 
@@ -69,8 +69,8 @@ class Group:
 
     @property
     def mark(self) -> str:
-        """Whether any was cut short."""
-        return CUT if any(result.was_cut(self.planned_epochs) for result in self.finished) else ""
+        """Whether any was cut short, or its scorer was."""
+        return CUT if any(result.was_cut(self.planned_epochs) or result.has_cut_scorer for result in self.finished) else ""
 
     def values(self, split: str, metric: str = "mrr", by: str = "paths", stratum: str = "") -> list[float]:
         """A metric of tails in percent, of every finished run that has it."""

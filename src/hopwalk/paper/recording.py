@@ -75,14 +75,8 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
         "status": "finished" if is_finished else "unfinished",
     }
     if kind == "ensemble":
-        members = {member: Run.open(folder / "members" / member) for member in about["members"]}
-        shown = [
-            {"name": member, "settings": opened.settings.scorer.model_dump()}
-            | {key: opened.about.get(key) for key in ("kind", "valid_mrr", "epochs", "best_epoch", "seconds")}
-            for member, opened in members.items()
-        ]
         learnt = {"has_learnt_dev": True} if run.settings.scorer.learn_valid else {}
-        return content | learnt | {"members": shown, "calibration": about.get("calibration")}
+        return content | learnt | {"members": _members(run), "calibration": about.get("calibration")}
     groups = {group: getattr(run.settings, group).model_dump() for group in GROUPS[kind]}
     names = SCORER_HISTORY if kind == "scorer" else WALKER_HISTORY
     before = about.get(STARTED_FROM, {})
@@ -158,8 +152,15 @@ def _some(values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 def about_scorer(folder: Path) -> dict[str, Any] | None:
     """What rewards the walker of a folder; None for nothing."""
-    if not (folder / "scorer" / "run.json").exists():
-        return None
-    run = Run.open(folder / "scorer")
-    wanted = ("kind", "members", "valid_mrr", "seconds", "best_epoch")
-    return {"settings": run.settings.scorer.model_dump()} | {key: run.about[key] for key in wanted if key in run.about}
+    return _about(Run.open(folder / "scorer")) if (folder / "scorer" / "run.json").exists() else None
+
+
+def _about(run: Run) -> dict[str, Any]:
+    """What a scorer or an ensemble says of itself, in short."""
+    shown = ("kind", "valid_mrr", "epochs", "best_epoch", "seconds")
+    said = {"settings": run.settings.scorer.model_dump()} | {key: run.about[key] for key in shown if key in run.about}
+    return said | ({"members": _members(run)} if "members" in run.about else {})
+
+
+def _members(ensemble: Run) -> list[dict[str, Any]]:
+    return [{"name": name} | _about(Run.open(ensemble.path / "members" / name)) for name in ensemble.about["members"]]

@@ -12,6 +12,7 @@ from pathlib import Path
 from hopwalk.charts import STYLE
 from hopwalk.durations import duration
 from hopwalk.paper.figures import appendix_dropout, curves, figure_convergence, figure_false_negatives
+from hopwalk.paper.ledger import DONE
 from hopwalk.paper.parts import Book, Figure, Section, Table
 from hopwalk.paper.plan import Target, planned
 from hopwalk.paper.tables import appendix_dev_complete, appendix_seeds, table_1, table_2, table_3, table_4, table_5
@@ -145,10 +146,10 @@ def _missing(targets: Sequence[Target], book: Book) -> Section:
     """Planned runs that the ledger does not have."""
     rows = []
     for wanted in planned(targets, book.scope):
-        if not book.ledger.has(wanted):
-            found = [result for result in book.ledger.find(wanted) if result.seed == wanted.seed]
-            state = "not run" if not found else "cut short" if found[0].is_finished else f"unfinished, {found[0].epochs} epochs"
-            rows.append((wanted.name, state, f"`{wanted.command}`"))
+        state, found = book.ledger.state(wanted)
+        if state != DONE:
+            told = f"{state}, {found.epochs} epochs" if found else state
+            rows.append((wanted.name, told, f"`{wanted.command}`"))
     text = "Runs that these tables and figures still lack; `hopwalk reproduce` makes them." if rows else "Nothing is missing."
     table = (Table("", ("run", "state", "command"), tuple(rows), num_text=3),) if rows else ()
     return Section("missing", "What is missing", text, table)
