@@ -148,7 +148,7 @@ def _missing(targets: Sequence[Target], book: Book) -> Section:
     for wanted in planned(targets, book.scope):
         state, found = book.ledger.state(wanted)
         if state != DONE:
-            told = f"{state}, {found.epochs} epochs" if found else state
+            told = f"{state} after epoch {found.epochs}" if found else state
             rows.append((wanted.name, told, f"`{wanted.command}`"))
     text = "Runs that these tables and figures still lack; `hopwalk reproduce` makes them." if rows else "Nothing is missing."
     table = (Table("", ("run", "state", "command"), tuple(rows), num_text=3),) if rows else ()
