@@ -21,7 +21,7 @@ from hopwalk.walker.learning import Baseline, policy_loss
 from hopwalk.walker.lstm import LSTMLayer
 from hopwalk.walker.policy import Policy
 from hopwalk.walker.rollout import roll_out
-from hopwalk.walker.steps import Choices, Questions, Walker, training_questions
+from hopwalk.walker.steps import Choices, Questions, Walker, Walks, training_questions
 
 # Five people: 0 has the children 1 and 2, 1 the child 3, 2 the child 4; 0 lives with 1. Relations: 0 parent_of, 1 lives_with.
 FACTS = Triples.of([(0, 0, 1), (0, 0, 2), (1, 0, 3), (2, 0, 4), (0, 1, 1)])
@@ -140,6 +140,31 @@ def test_the_asked_edge_and_its_inverse_cannot_be_walked():
     chosen = torch.tensor([first.tails.tolist().index(1)])
     second = walker.step(walker.take(walks, first, chosen, torch.tensor([0])), questions, is_last=False)
     assert choices_by_walk(second) == [{(0, 3), (3, 0), (4, 1)}]  # not (2, 0), the inverse
+
+
+def test_shortcuts_cannot_be_walked_where_they_are_hidden():
+    walker = walker_of()
+    columns = (np.array([id_], dtype=np.int32) for id_ in (0, 0, 1))
+    questions = training_questions(walker.graph, *columns, hides_shortcuts=True)
+    walks = walker.begin(questions)
+    first = walker.step(walks, questions, is_last=False)
+    assert choices_by_walk(first) == [{(0, 2), (4, 0)}]  # neither (0, 1), which is asked, nor (1, 1)
+    at_answer = Walks(walks.questions, torch.tensor([1]), walks.memory)
+    second = walker.step(at_answer, questions, is_last=False)
+    assert choices_by_walk(second) == [{(0, 3), (4, 1)}]  # neither (2, 0) nor (3, 0): the way back
+
+
+@pytest.mark.parametrize("num_facts", [0, 1, 40])
+def test_edges_between_are_all_but_stay_edges(num_facts: int):
+    drawn = np.random.default_rng(num_facts).integers(0, 5, (num_facts, 3)).astype(np.int32)  # self-loops among them
+    graph = build_graph(Triples.of(sorted({tuple(fact) for fact in drawn.tolist()})), 5, 5)
+    heads, tails = (column.ravel().astype(np.int32) for column in np.indices((5, 5)))
+    found = graph.edges_between(heads, tails)
+    assert len(found) == 25
+    for head, tail, row in zip(heads, tails, found, strict=True):
+        own = range(graph.offsets[head], graph.offsets[head + 1] - 1)  # the last one is the stay edge
+        assert [place for place in row if place >= 0] == [place for place in own if graph.tails[place] == tail]
+    assert graph.edges_between(heads[:0], tails[:0]).shape == (0, 0)
 
 
 def test_other_answers_are_blocked_on_the_last_hop():

@@ -87,6 +87,7 @@ class WalkerSettings(Group):
     reward_shaping: bool = True
     estimator: Literal["sum", "sampled"] = "sum"
     rollouts: Annotated[int, Field(ge=1)] = 5
+    hides_shortcuts: bool = False
     action_dropout: Share = 0.5
     action_dropout_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
     entropy: Annotated[float, Field(ge=0)] = 0.02

@@ -81,6 +81,21 @@ class Graph:
         is_there = (low < end) & (self.relations[found] == relations) & (self.tails[found] == tails)
         return np.where(is_there, found, -1)
 
+    def edges_between(self, heads: Ids, tails: Ids) -> Offsets:
+        """Where all edges from each head to its tail are among all, a row for each pair; shorter rows are filled up with -1.
+
+        Stay edges are not among them.
+        """
+        counts = self.degrees[heads] - 1  # the last edge is the stay edge
+        starts = _offsets_of(counts)
+        rows = np.repeat(np.arange(len(counts)), counts)
+        edges = np.arange(len(rows)) + (self.offsets[heads] - starts[:-1])[rows]
+        hits = np.flatnonzero(self.tails[edges] == np.asarray(tails)[rows])
+        places = np.arange(len(hits)) - np.searchsorted(rows[hits], rows[hits])
+        found = np.full((len(counts), int(places.max(initial=-1)) + 1), -1)
+        found[rows[hits], places] = edges[hits]
+        return found
+
     def save(self, path: str | Path) -> None:
         """Write the graph to one file."""
         arrays: dict[str, NDArray[Any]] = {"offsets": self.offsets, "relations": self.relations, "tails": self.tails}

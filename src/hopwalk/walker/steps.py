@@ -25,15 +25,16 @@ MOST_MARKS = 2**25  # bytes to mark known answers in; where that is too little t
 
 @dataclass(frozen=True)
 class Questions:
-    """What is asked: `(heads, relations, ?)` [Q]. In training the answer is given too, and its edge and the inverse [Q, 2].
+    """What is asked: `(heads, relations, ?)` [Q]. In training the answer is given too, and edges that may not be taken [Q, K].
 
-    The edges are positions in the graph, -1 where it lacks one.
+    These are the edge of the answer and its inverse, as positions in the graph, and with shortcuts hidden all that join head
+    and answer; -1 where there is none.
     """
 
     heads: Tensor
     relations: Tensor
     answers: Tensor | None = None
-    asked_edges: Tensor | None = None
+    hidden_edges: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.heads)
@@ -134,7 +135,7 @@ class Walker:
     def _legal_edges(self, walks: Walks, questions: Questions, blocks_known: bool) -> tuple[Tensor, Tensor]:
         """Offsets [S+1] and positions in the graph [N] of the edges that may be taken.
 
-        The edge that is asked and its inverse may not be taken by their own question. Where known answers are blocked, they may
+        Hidden edges may not be taken by their own question. Where known answers are blocked, they may
         not be reached, apart from the answer that is asked. If nothing is left, the walk may stay.
         """
         starts, ends = self._offsets[walks.entities], self._offsets[walks.entities + 1]
@@ -143,10 +144,10 @@ class Walker:
         is_legal = torch.ones(len(edges), dtype=torch.bool)
         if blocks_known:
             torch.logical_not(self._is_other_answer(walks, questions, offsets, edges), out=is_legal)
-        if questions.asked_edges is not None:
-            asked = questions.asked_edges[walks.questions]  # [S, 2]
-            is_here = (asked >= starts[:, None]) & (asked < ends[:, None])
-            is_legal[(asked + (offsets[:-1] - starts)[:, None])[is_here]] = False
+        if questions.hidden_edges is not None:
+            hidden = questions.hidden_edges[walks.questions]  # [S, K]
+            is_here = (hidden >= starts[:, None]) & (hidden < ends[:, None])
+            is_legal[(hidden + (offsets[:-1] - starts)[:, None])[is_here]] = False
         if bool(is_legal.all()):
             return offsets, edges
         counts = ragged.row_sums(is_legal.to(torch.int32), offsets).long()
@@ -177,10 +178,18 @@ class Walker:
 
 
 def training_questions(
-    graph: Graph, heads: NDArray[np.int32], relations: NDArray[np.int32], tails: NDArray[np.int32]
+    graph: Graph,
+    heads: NDArray[np.int32],
+    relations: NDArray[np.int32],
+    tails: NDArray[np.int32],
+    *,
+    hides_shortcuts: bool = False,
 ) -> Questions:
     """Questions with their answers, and the edges that their walks may not take."""
-    inverse = graph.relation_ids.inverse(relations)
-    edges = np.stack([graph.edge_positions(heads, relations, tails), graph.edge_positions(tails, inverse, heads)], axis=1)
+    if hides_shortcuts:
+        edges = np.concatenate([graph.edges_between(heads, tails), graph.edges_between(tails, heads)], axis=1)
+    else:
+        inverse = graph.relation_ids.inverse(relations)
+        edges = np.stack([graph.edge_positions(heads, relations, tails), graph.edge_positions(tails, inverse, heads)], axis=1)
     ids = [torch.from_numpy(array.astype(np.int64)) for array in (heads, relations, tails)]
     return Questions(ids[0], ids[1], ids[2], torch.from_numpy(edges))

@@ -99,7 +99,9 @@ class WalkerLearner(Learner):
 
     def _learn_part(self, rows: Any, share: float, epoch: int, generator: torch.Generator) -> dict[str, float]:
         settings, facts = self._settings, self._train[rows]
-        questions = training_questions(self._walker.graph, facts.heads, facts.relations, facts.tails)
+        questions = training_questions(
+            self._walker.graph, facts.heads, facts.relations, facts.tails, hides_shortcuts=settings.hides_shortcuts
+        )
         log_odds = self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None
         rollouts = roll_out(
             self._walker,
