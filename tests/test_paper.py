@@ -98,6 +98,8 @@ def test_a_file_is_no_folder(tmp_path: Path):
         running.reproduce(["table1"], out=tmp_path / "file")
     with pytest.raises(RunError, match="a file, not a folder"):
         running.reproduce(["table1"], out=tmp_path, runs=tmp_path / "file")
+    with pytest.raises(RunError, match="a file, not the folder of a ledger"):
+        Ledger(tmp_path / "file")
 
 
 # The ledger

@@ -120,7 +120,8 @@ def _print_end(run: Run, was_finished: bool) -> None:
     about = run.about
     mrr, end = about.get("valid_mrr"), "was finished already" if was_finished else about.get("status")
     reached = f"; dev MRR {100 * mrr:.2f} in epoch {about.get('best_epoch')}" if mrr is not None else ""
-    print_text(f"{run.path}: {end} after {about.get('epochs', 0)} epochs{reached}")
+    epochs = about.get("epochs", 0)
+    print_text(f"{run.path}: {end} after {epochs} epoch{'s' * (epochs != 1)}{reached}")
     if about.get("status") == "interrupted":
         print_text("Go on with the same command and --resume.")
     if run.weights_path.exists():

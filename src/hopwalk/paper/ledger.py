@@ -175,6 +175,8 @@ class Ledger:
     """All results below a folder."""
 
     def __init__(self, folder: Path) -> None:
+        if folder.exists() and not folder.is_dir():
+            raise RunError("this is a file, not the folder of a ledger", path=folder, remedy="Name a folder; it is made.")
         self.folder = folder
 
     @cached_property
@@ -226,8 +228,6 @@ class Ledger:
 
     def require_free(self, kind: str, name: str) -> Path:
         """The file that a finished run of that name would have; an error if there is one, or if it is no name of a file."""
-        if self.folder.exists() and not self.folder.is_dir():
-            raise RunError("this is a file, not the folder of a ledger", path=self.folder, remedy="Name a folder; it is made.")
         if not name.strip(".") or Path(name).name != name or "\\" in name:
             raise RunError(f"{name!r} cannot be the name of a result", remedy="Take letters, digits and hyphens.")
         path = self.folder / FOLDERS[kind] / f"{name}.json"
