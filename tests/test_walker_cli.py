@@ -109,7 +109,7 @@ def test_ctrl_c_at_the_command_line(village_folder: Path, capsys: pytest.Capture
             stop = watching(name, StopAt(2, 1, KeyboardInterrupt))
             patch.setattr(cli_train.TrainingBars, "begin", lambda _, *of, stop=stop: stop(*of))
             printed = command(capsys, "train", "village", *SET, "--out", name).out
-        assert f"{name}: interrupted after {1 if name == 'walker' else 0} epochs" in printed
+        assert f"{name}: interrupted after {'1 epoch' if name == 'walker' else '0 epochs'}" in printed
         assert "Go on with the same command and --resume." in printed
         assert "finished" not in printed
     assert "error: scorer: the walker is not trained yet" in command(capsys, "evaluate", "scorer", code=1).err
