@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.machine import PROJECT, describe_machine
-from hopwalk.run import write_text
+from hopwalk.learning.run import write_text
 
 RESULTS = PROJECT / "results" / "asking.json"
 PAGE = PROJECT / "docs" / "benchmarks.md"
@@ -36,7 +36,7 @@ run, head, relation, begun = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.ar
 marks = [begun, time.time()]
 import hopwalk.cli.main, hopwalk.cli.answers; marks.append(time.time())
 import torch; marks.append(time.time())
-import hopwalk.api, hopwalk.loaded; marks.append(time.time())
+import hopwalk.api, hopwalk.reasoning.reasoner; marks.append(time.time())
 walker = hopwalk.api.load(run); marks.append(time.time())
 str(walker.ask(head, relation, num_paths=1)); marks.append(time.time())
 print([after - before for before, after in zip(marks, marks[1:])])
@@ -59,7 +59,7 @@ def throughput(run: Path, num_questions: int, repeats: int) -> dict[str, Any]:
     """Questions a second, one after the other and together, and how many answers have the same place in both."""
     import torch
 
-    from hopwalk.loaded import LoadedWalker
+    from hopwalk.reasoning.reasoner import LoadedWalker
 
     walker = LoadedWalker.of(run)
     questions = _questions(walker.dataset, num_questions)
@@ -94,7 +94,7 @@ def _questions(dataset: Any, most: int) -> list[tuple[str, str]]:
 
 def measure(runs: list[Path], num_questions: int, repeats: int) -> dict[str, Any]:
     """All measurements."""
-    from hopwalk.run import Run
+    from hopwalk.learning.run import Run
 
     found: dict[str, Any] = {"machine": asdict(describe_machine()), "cold": {}, "throughput": {}}
     for run in runs:

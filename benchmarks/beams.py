@@ -13,10 +13,10 @@ import time
 from typing import Any
 
 from benchmarks.machine import PROJECT
-from hopwalk.config import changed
+from hopwalk.config.settings import changed
+from hopwalk.learning.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
+from hopwalk.learning.run import write_text
 from hopwalk.paper.source import describe_source
-from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
-from hopwalk.run import write_text
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.runs import TrainedWalker, load_walker
 from hopwalk.walker.training import some_questions

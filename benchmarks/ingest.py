@@ -46,10 +46,10 @@ DATASET_STAGES = {
     "sort": "hopwalk.data.dataset.sorted_unique",
 }
 GRAPH_STAGES = {
-    "both directions": "hopwalk.graph._both_directions",
-    "PageRank": "hopwalk.graph.pagerank",
-    "trim hubs": "hopwalk.graph.kept_edges",
-    "stay edges": "hopwalk.graph._with_stay_edges",
+    "both directions": "hopwalk.data.graph._both_directions",
+    "PageRank": "hopwalk.data.graph.pagerank",
+    "trim hubs": "hopwalk.data.graph.kept_edges",
+    "stay edges": "hopwalk.data.graph._with_stay_edges",
 }
 WHOLE_GRAPH = {"graph": "hopwalk.api.graph_of"}
 

@@ -28,9 +28,9 @@ from torch.nn import functional
 
 from benchmarks.ingest import peak_memory_bytes
 from hopwalk.api import graph_of, load_dataset, settings_for
+from hopwalk.data.graph import Graph
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Ids, Triples
-from hopwalk.graph import Graph
 
 BENCHMARK_BUCKET_INTERVAL = 10
 NO_CHANCE = -1e30  # the score of an illegal action: its probability is 0, and 0 times its logarithm is 0 and not NaN

@@ -42,12 +42,12 @@ from torch.nn import functional, init
 from benchmarks.ingest import peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine
 from hopwalk.api import load_dataset
-from hopwalk.config import ScorerSettings, load_settings
+from hopwalk.config.settings import ScorerSettings, load_settings
 from hopwalk.errors import DownloadError
-from hopwalk.optimizers import Optimizer
+from hopwalk.learning.optimizers import Optimizer
 from hopwalk.paper.source import source_sha256
 from hopwalk.scorers.models import MODELS, build_scorer
-from hopwalk.scorers.questions import Batch, TrainingQuestions
+from hopwalk.scorers.queries import Batch, TrainingQuestions
 
 DATA = ("umls", "kinship", "fb15k-237", "wn18rr", "nell-995")
 CANDIDATES, MANY_ENTITIES = 4096, 20_000  # candidates are measured where there are many entities

@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.machine import PROJECT, describe_machine
-from hopwalk.run import Run
+from hopwalk.learning.run import Run
 
 RESULTS = PROJECT / "results" / "serving.json"
 PAGE = PROJECT / "docs" / "serving.md"  # has the table of the results

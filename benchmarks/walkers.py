@@ -31,18 +31,18 @@ from benchmarks.machine import PROJECT, describe_machine
 from benchmarks.plain_walker import BENCHMARK_BUCKET_INTERVAL, PlainSettings, PlainWalker
 from benchmarks.powerlaw import power_law_ranks
 from hopwalk.api import load_dataset
-from hopwalk.config import ScorerSettings, Settings, load_settings
+from hopwalk.config.settings import ScorerSettings, Settings, load_settings
 from hopwalk.data.dataset import Dataset
+from hopwalk.data.graph import build_graph
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import TriplePacking, Triples, sorted_unique
 from hopwalk.data.vocabulary import Vocabulary
-from hopwalk.graph import build_graph
-from hopwalk.run import write_text
+from hopwalk.learning.run import write_text
 from hopwalk.scorers.models import build_scorer
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.forecast import choices_of_walk, operations_of_question, product_rate
-from hopwalk.walker.opinions import Opinions
 from hopwalk.walker.runs import build_walker
+from hopwalk.walker.scorer_logits import Opinions
 from hopwalk.walker.training import WalkerLearner
 
 DATA = ("umls", "kinship", "fb15k-237", "wn18rr", "nell-995")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from hopwalk.run import Run
-    from hopwalk.web.served import ServedRun
-    from tests.serving import Client
+    from hopwalk.learning.run import Run
+    from hopwalk.web.runs import ServedRun
+    from tests.support.serving import Client
 
 MIRROR = os.environ.get("HOPWALK_MIRROR")
 
 # What they assert tells as much as in a test.
-pytest.register_assert_rewrite("tests.commands", "tests.serving", "tests.stopping")
+pytest.register_assert_rewrite("tests.support.commands", "tests.support.serving", "tests.support.stopping")
 
 
 def pytest_report_header() -> str:
@@ -47,7 +47,7 @@ def private_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def served_runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ServedRun]:
     """Two small walkers to serve."""
-    from tests.serving import train_runs
+    from tests.support.serving import train_runs
 
     return train_runs(tmp_path_factory.mktemp("served"))
 
@@ -55,7 +55,7 @@ def served_runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Served
 @pytest.fixture(scope="module")
 def client(served_runs: Mapping[str, ServedRun]) -> Iterator[Client]:
     """Asks a server of these walkers."""
-    from tests.serving import serving
+    from tests.support.serving import serving
 
     with serving(served_runs) as made:
         yield made
@@ -64,7 +64,7 @@ def client(served_runs: Mapping[str, ServedRun]) -> Iterator[Client]:
 @pytest.fixture(scope="session")
 def uncles_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learnt who uncles are in the village, without a scorer."""
-    from tests.villages import train_on_uncles
+    from tests.support.villages import train_on_uncles
 
     return train_on_uncles(tmp_path_factory.mktemp("uncles"))
 
@@ -73,7 +73,7 @@ def uncles_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def village_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the village with a scorer, which has learnt little."""
     from hopwalk import api
-    from tests.villages import VILLAGE, settings_of
+    from tests.support.villages import VILLAGE, settings_of
 
     return api.train(VILLAGE, settings_of(), out=tmp_path_factory.mktemp("village") / "run").path
 
@@ -81,7 +81,7 @@ def village_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def trained_walker(village_run: Path) -> Run:
     """That run of the village, not to be changed."""
-    from hopwalk.run import Run
+    from hopwalk.learning.run import Run
 
     return Run.open(village_run)
 
@@ -96,7 +96,7 @@ def copied(tmp_path: Path, village_run: Path) -> Path:
 def trained_scorer(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run of a scorer of the school, not to be changed."""
     import hopwalk
-    from tests.schools import SCHOOL, TRAINED
+    from tests.support.schools import SCHOOL, TRAINED
 
     return hopwalk.train_scorer(SCHOOL, TRAINED, out=tmp_path_factory.mktemp("school") / "run")
 
@@ -112,7 +112,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def village_folder(in_folder: Path) -> Path:
     """The village as a folder of files, in the current folder."""
     import hopwalk
-    from tests.villages import VILLAGE
+    from tests.support.villages import VILLAGE
 
     hopwalk.write_folder(VILLAGE, "village")
     return in_folder
@@ -121,7 +121,7 @@ def village_folder(in_folder: Path) -> Path:
 @pytest.fixture
 def checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint after every evaluation, without the wait for the disk."""
-    from hopwalk import training
+    from hopwalk.learning import training
 
     monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     monkeypatch.setattr(os, "fsync", lambda _: None)

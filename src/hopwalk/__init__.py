@@ -31,13 +31,13 @@ if TYPE_CHECKING:
         train,
         train_scorer,
     )
-    from hopwalk.config import Settings, load_settings
+    from hopwalk.config.settings import Settings, load_settings
     from hopwalk.data.dataset import Dataset
+    from hopwalk.data.graph import Graph
     from hopwalk.data.known_answers import KnownAnswers
     from hopwalk.data.pykeen_bridge import from_pykeen, to_pykeen
     from hopwalk.data.writing import write_folder
     from hopwalk.errors import HopwalkError
-    from hopwalk.graph import Graph
 
 # What `import hopwalk` offers, and where each is loaded from when it is first used: importing stays light.
 _PUBLIC = {
@@ -58,15 +58,15 @@ _PUBLIC = {
     "split_dataset": "api",
     "train_scorer": "api",
     "tune": "api",
-    "Settings": "config",
-    "load_settings": "config",
+    "Settings": "config.settings",
+    "load_settings": "config.settings",
     "Dataset": "data.dataset",
     "KnownAnswers": "data.known_answers",
     "from_pykeen": "data.pykeen_bridge",
     "to_pykeen": "data.pykeen_bridge",
     "write_folder": "data.writing",
     "HopwalkError": "errors",
-    "Graph": "graph",
+    "Graph": "data.graph",
 }
 
 __all__ = [

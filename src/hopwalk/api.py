@@ -7,26 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hopwalk.arrays import ArrayFile
-from hopwalk.config import ReadSettings, Settings, load_settings, suited_settings
+from hopwalk.config.settings import ReadSettings, Settings, load_settings, suited_settings
 from hopwalk.data import catalog
 from hopwalk.data.dataset import Dataset, assemble
+from hopwalk.data.diagnostics import Report, examine
 from hopwalk.data.download import MakeProgressBar
+from hopwalk.data.graph import Graph, build_graph
 from hopwalk.data.reading import is_there, read_path, split_files
 from hopwalk.data.splitting import split_dataset
-from hopwalk.doctor import Report, examine
 from hopwalk.errors import DataError, SavedFileError, SettingsError, UnknownNameError, did_you_mean
-from hopwalk.graph import Graph, build_graph
-from hopwalk.run import Run
+from hopwalk.learning.run import Run
+from hopwalk.utils.arrays import ArrayFile
 
 if TYPE_CHECKING:
-    from hopwalk.comparing import By, Comparison
-    from hopwalk.evaluation import Evaluation
-    from hopwalk.loaded import LoadedWalker
-    from hopwalk.ranking import Directions
+    from hopwalk.learning.evaluation import Evaluation
+    from hopwalk.learning.ranking import Directions
+    from hopwalk.learning.training import Watcher
+    from hopwalk.reasoning.comparing import By, Comparison
+    from hopwalk.reasoning.reasoner import LoadedWalker
     from hopwalk.scorers.base import Scorer
-    from hopwalk.training import Watcher
-    from hopwalk.tuning import OnTrial, Pruner, Tuned
+    from hopwalk.tuning.study import OnTrial, Pruner, Tuned
     from hopwalk.walker.forecast import Forecast
     from hopwalk.walker.runs import MakeWatchers
 
@@ -211,7 +211,7 @@ def forecast(dataset: Dataset, settings: Settings | None = None) -> Forecast:
 
 def load(run: str | Path) -> LoadedWalker:
     """The walker of a run folder, to be asked: `hopwalk.load("runs/umls").ask("steroid", "interacts_with")`."""
-    from hopwalk.loaded import LoadedWalker
+    from hopwalk.reasoning.reasoner import LoadedWalker
 
     return LoadedWalker.of(run)
 
@@ -235,7 +235,7 @@ def evaluate(run: str | Path, split: str = "test", *, complete_filter: bool = Fa
 
     A scorer's run is ranked by its scores, a walker's by its paths; `evaluate_walker` has its other rankings.
     """
-    from hopwalk.evaluation import evaluate_split
+    from hopwalk.learning.evaluation import evaluate_split
 
     folder = Run.open(run)
     if folder.about["kind"] == "walker":
@@ -271,7 +271,7 @@ def compare(
 
     `by` says how walkers rank: one of "paths", "probability", "scorer" and "blend" for both runs, or one for each.
     """
-    from hopwalk.comparing import compare as compare_runs
+    from hopwalk.reasoning.comparing import compare as compare_runs
 
     return compare_runs(first, second, split, by=by, num_examples=num_examples)
 
@@ -296,7 +296,7 @@ def tune(
     settings of it that are `fixed` stay. A walker's `scorer`, the folder of a run, is trained first if none is given. The best
     settings are written as a preset.
     """
-    from hopwalk.tuning import tune_into
+    from hopwalk.tuning.study import tune_into
 
     return tune_into(
         Path(study),

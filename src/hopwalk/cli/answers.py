@@ -16,8 +16,8 @@ from hopwalk.errors import DataError, HopwalkError, SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hopwalk.answer_lists import Answers
-    from hopwalk.loaded import LoadedWalker
+    from hopwalk.reasoning.reasoner import LoadedWalker
+    from hopwalk.reasoning.results import Answers
 
 QUESTIONS_AT_ONCE = 256  # of a file: answers are shown as they come
 HOW_QUESTIONS_LOOK = "A question looks so: steroid, a tab, interacts_with."
@@ -95,7 +95,7 @@ def _questions(head: str | None, relation: str | None, file: Path | None, invers
 
 
 def _directed(relation: str, is_inverse: bool) -> str:
-    from hopwalk.answers import INVERSE
+    from hopwalk.reasoning.values import INVERSE
 
     return f"{relation}{INVERSE}" if is_inverse and not relation.endswith(INVERSE) else relation
 
@@ -126,7 +126,7 @@ def _questions_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
 
 def _check_names(walker: LoadedWalker, asked: Sequence[tuple[int, tuple[str, str]]], file: Path) -> None:
     """Find the names of all questions before any is answered; an error tells the line."""
-    from hopwalk.asking import question_ids
+    from hopwalk.reasoning.asking import question_ids
 
     name = "standard input" if str(file) == "-" else file
     for line, question in asked:
@@ -141,7 +141,7 @@ def _loaded(run: Path, facts: Path | None) -> LoadedWalker:
 
     if facts is None:
         return load(run)
-    from hopwalk.extending import extended, read_facts
+    from hopwalk.reasoning.facts import extended, read_facts
 
     rows, findings = read_facts(facts)
     walker = extended(load(run), rows, source=facts)
@@ -169,8 +169,8 @@ def _refuse_folder(path: Path) -> None:
 
 def _write_page(path: Path, title: str, shown: Sequence[Answers], walker: LoadedWalker) -> None:
     from hopwalk import __version__
-    from hopwalk.pages import whole_page
-    from hopwalk.run import write_text
+    from hopwalk.learning.run import write_text
+    from hopwalk.reasoning.html import whole_page
 
     footer = f"Answered by hopwalk {__version__} from {walker!r}. Known: a fact of the graph. Predicted: not one. "
     footer += "The bar is the scorer's probability." if walker.opinions else "The bar is the probability of the walks."
@@ -222,8 +222,8 @@ def rules(
     - `hopwalk rules runs/umls affects --split train -k 50 --anyburl rules.txt`
     """
     from hopwalk.api import load
-    from hopwalk.rules import anyburl_line
-    from hopwalk.run import write_text
+    from hopwalk.learning.run import write_text
+    from hopwalk.reasoning.rules import anyburl_line
 
     if split not in (None, "valid", "train"):
         raise SettingsError(f"there is no split {split!r} to look at", remedy="Splits are valid and train.")

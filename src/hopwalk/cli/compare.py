@@ -11,7 +11,7 @@ from hopwalk.cli import options
 from hopwalk.cli.console import print_json, print_table, print_text, printable, ranking_bar
 
 if TYPE_CHECKING:
-    from hopwalk.comparing import Comparison, Example
+    from hopwalk.reasoning.comparing import Comparison, Example
 
 Folder = Annotated[Path, typer.Argument(help="A run folder, as `hopwalk train` writes it.", show_default=False)]
 
@@ -48,7 +48,7 @@ def compare(
 
 
 def _print(found: Comparison) -> None:
-    from hopwalk.comparing import p_text
+    from hopwalk.reasoning.comparing import p_text
 
     for place, run, by in zip(("first ", "second"), found.runs, found.ranked_by, strict=True):
         print_text(printable(f"{place}: {run}, ranked by {by}"))

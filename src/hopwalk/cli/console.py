@@ -124,7 +124,7 @@ class CountBar:
 @contextmanager
 def ranking_bar() -> Iterator[None]:
     """A bar for whatever is ranked within the block."""
-    from hopwalk.ranking import watched
+    from hopwalk.learning.ranking import watched
 
     with CountBar() as bar, watched(lambda done, total: bar.show(done, total, f"{done:,} of {total:,} questions ranked")):
         yield

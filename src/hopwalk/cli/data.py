@@ -10,7 +10,7 @@ import typer
 
 from hopwalk.cli import options
 from hopwalk.cli.console import download_bar, print_finding, print_json, print_table, print_text
-from hopwalk.config import Settings
+from hopwalk.config.settings import Settings
 from hopwalk.errors import HopwalkError
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def split(
     - `hopwalk data split facts.csv --out mygraph --valid 0.05 --test 0.05 --seed 7`
     """
     from hopwalk.api import split_dataset
-    from hopwalk.config import changed
+    from hopwalk.config.settings import changed
     from hopwalk.data.writing import write_folder
 
     said = {"split.valid": valid, "split.test": test, "split.seed": seed}

@@ -77,7 +77,7 @@ def settings(
 
     - `hopwalk settings nell-995 --set walk.hops=2`
     """
-    from hopwalk.config import load_settings, preset_names, preset_text, settings_toml
+    from hopwalk.config.settings import load_settings, preset_names, preset_text, settings_toml
 
     if preset == "default" and not overrides:
         print_text(preset_text("default").rstrip())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from hopwalk.config import Settings
+    from hopwalk.config.settings import Settings
     from hopwalk.data.dataset import Dataset
 
 Data = Annotated[
@@ -157,7 +157,7 @@ def _with_options(command: Callable[..., None], more: dict[str, Any], *, depends
 
     def run(**given: Any) -> None:
         from hopwalk.api import settings_for
-        from hopwalk.config import changed
+        from hopwalk.config.settings import changed
 
         reading = {name: given.pop(name) for name in _READING}
         said = {name: value for name in more if (value := given.pop(name)) is not None}

@@ -12,12 +12,12 @@ import typer
 from hopwalk.cli import options
 from hopwalk.cli.console import print_text, ranking_bar
 from hopwalk.cli.train import TrainingBars
-from hopwalk.durations import duration
+from hopwalk.utils.durations import duration
 
 if TYPE_CHECKING:
+    from hopwalk.learning.training import Watcher
     from hopwalk.paper.plan import Scope
-    from hopwalk.paper.wanted import Wanted
-    from hopwalk.training import Watcher
+    from hopwalk.paper.run_spec import Wanted
 
 NAMES = (
     "table1, table2, table3, table4, table5, figure-false-negatives, figure-convergence, appendix-seeds, appendix-dev-complete, "

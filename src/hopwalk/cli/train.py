@@ -13,17 +13,17 @@ import typer
 
 from hopwalk.cli import options
 from hopwalk.cli.console import console, download_bar, print_json, print_table, print_text, ranking_bar
-from hopwalk.config import Settings
-from hopwalk.durations import duration
-from hopwalk.published import TABLE_2
+from hopwalk.config.settings import Settings
+from hopwalk.paper.published import TABLE_2
+from hopwalk.utils.durations import duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from hopwalk.data.dataset import Dataset
-    from hopwalk.evaluation import Evaluation
-    from hopwalk.ranking import Metrics
-    from hopwalk.run import Run
+    from hopwalk.learning.evaluation import Evaluation
+    from hopwalk.learning.ranking import Metrics
+    from hopwalk.learning.run import Run
 
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `hopwalk train` writes it.", show_default=False)]
 
@@ -60,7 +60,7 @@ def train(
     - `hopwalk train umls --start runs/umls --epochs 0 --set walk.beam=256 --out runs/umls-wide`
     """
     from hopwalk import api
-    from hopwalk.config import fold_name
+    from hopwalk.config.settings import fold_name
     from hopwalk.errors import SettingsError
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
@@ -99,7 +99,7 @@ def train(
 
 
 def _is_finished(folder: Path) -> bool:
-    from hopwalk.run import Run
+    from hopwalk.learning.run import Run
 
     return (folder / "run.json").exists() and Run.open(folder).about.get("status") == "finished"
 
@@ -233,7 +233,7 @@ def evaluate(
     """
     from hopwalk import api
     from hopwalk.errors import SettingsError
-    from hopwalk.run import Run
+    from hopwalk.learning.run import Run
 
     if split not in ("valid", "test"):
         raise SettingsError(f"there is no split {split!r} to rank", remedy="Splits are valid and test.")

@@ -11,10 +11,10 @@ import typer
 from hopwalk.cli import options
 from hopwalk.cli.console import download_bar, print_json, print_table, print_text, printable
 from hopwalk.cli.train import TrainingBars
-from hopwalk.config import Settings
+from hopwalk.config.settings import Settings
 
 if TYPE_CHECKING:
-    from hopwalk.tuning import Tuned
+    from hopwalk.tuning.study import Tuned
 
 MOST_SHOWN = 10
 
@@ -51,7 +51,7 @@ def tune(
     - `hopwalk train umls --scorer complex --preset tuning/umls-complex/best.toml`
     """
     from hopwalk import api
-    from hopwalk.config import fold_name
+    from hopwalk.config.settings import fold_name
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)

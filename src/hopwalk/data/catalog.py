@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from hopwalk.config import ReadSettings, fold_name
+from hopwalk.config.settings import ReadSettings, fold_name
 from hopwalk.data import download, openke, tables
 from hopwalk.data.dataset import Dataset, assemble
 from hopwalk.data.download import MakeProgressBar, RemoteFile

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from hopwalk.arrays import ArrayFile, save_arrays
 from hopwalk.data.findings import Finding, counted
 from hopwalk.data.inverses import fold_inverse_relations, named_inverses
 from hopwalk.data.reading import LabelledFacts
@@ -20,6 +19,7 @@ from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Keys, KeySet, TriplePacking, Triples, sorted_unique
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import DataError
+from hopwalk.utils.arrays import ArrayFile, save_arrays
 
 SPLITS = ("train", "valid", "test")
 

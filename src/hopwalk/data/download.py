@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from hopwalk.errors import DownloadError
-from hopwalk.quiet import quiet
+from hopwalk.utils.quiet import quiet
 
 if TYPE_CHECKING:  # pooch and requests are imported when something is fetched: a question to a walker needs neither
     import requests

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from hopwalk.config import Format, ReadSettings
+from hopwalk.config.settings import Format, ReadSettings
 from hopwalk.data import openke, rdf, tables
 from hopwalk.data.findings import Finding, shorten
 from hopwalk.data.rows import Layout, read_columns

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hopwalk.config import SplitSettings
+from hopwalk.config.settings import SplitSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.findings import Finding, counted
 from hopwalk.data.triples import Triples

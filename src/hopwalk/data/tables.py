@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from hopwalk.config import ReadSettings
+from hopwalk.config.settings import ReadSettings
 from hopwalk.data.findings import Finding, counted, shorten
 from hopwalk.data.rows import SEPARATORS, Layout, read_columns, rows_of
 from hopwalk.data.source import Source

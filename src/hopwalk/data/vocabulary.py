@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hopwalk.arrays import ArrayFile
 from hopwalk.errors import UnknownNameError, did_you_mean
+from hopwalk.utils.arrays import ArrayFile
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import polars as pl
 
-from hopwalk.arrays import atomic_path
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.reading import split_files
 from hopwalk.data.tables import roles_in_header
 from hopwalk.data.triples import Triples
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import DataError
+from hopwalk.utils.arrays import atomic_path
 
 NEEDS_QUOTES = r"[\t\r\n]|^\x{FEFF}"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hopwalk.charts import Series, line_chart
 from hopwalk.paper.ledger import Result
 from hopwalk.paper.parts import Book, Figure, Section
 from hopwalk.paper.plan import VARIANTS
+from hopwalk.paper.published import TABLE_3, TITLES
+from hopwalk.paper.run_spec import Wanted
 from hopwalk.paper.tables import ABLATIONS, rates_table
-from hopwalk.paper.wanted import Wanted
-from hopwalk.published import TABLE_3, TITLES
+from hopwalk.utils.charts import Series, line_chart
 
 FIRST = 20  # epochs of the figure of false negatives
 

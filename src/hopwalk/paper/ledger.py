@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hopwalk.config import BEFORE, Settings, changed, load_settings
+from hopwalk.config.settings import BEFORE, Settings, changed, load_settings
 from hopwalk.errors import RunError
-from hopwalk.paper.wanted import BUDGET, Wanted
-from hopwalk.run import write_text
+from hopwalk.learning.run import write_text
+from hopwalk.paper.run_spec import BUDGET, Wanted
 from hopwalk.walker.decoding import PATHS, PROBABILITY
 
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}

@@ -9,7 +9,7 @@ import numpy as np
 
 from hopwalk.paper.ledger import Ledger, Result
 from hopwalk.paper.plan import Scope
-from hopwalk.paper.wanted import Wanted
+from hopwalk.paper.run_spec import Wanted
 
 NOT_RUN = "not run"
 CUT, UNFINISHED = "†", "‡"  # explained below every table that has them

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hopwalk.errors import UnknownNameError, did_you_mean
-from hopwalk.paper.wanted import NOBODY, SMALL, Wanted
-from hopwalk.published import TITLES
+from hopwalk.paper.published import TITLES
+from hopwalk.paper.run_spec import NOBODY, SMALL, Wanted
 
 FIVE = (0, 1, 2, 3, 4)
 SCORERS = ("distmult", "complex", "conve")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hopwalk import api
-from hopwalk.config import load_settings, preset_names
+from hopwalk.config.settings import load_settings, preset_names
 from hopwalk.errors import RunError
+from hopwalk.learning.run import Run, write_text
 from hopwalk.paper.ledger import GROUPS, Ledger
 from hopwalk.paper.source import describe_source
-from hopwalk.run import Run, write_text
 from hopwalk.walker.runs import STARTED_FROM
 
 SCORER_HISTORY = ("epoch", "loss", "seconds", "valid_mrr")

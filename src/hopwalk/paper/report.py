@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
-from hopwalk.charts import STYLE
-from hopwalk.durations import duration
+from hopwalk.learning.run import write_text
 from hopwalk.paper.figures import appendix_dropout, curves, figure_convergence, figure_false_negatives
 from hopwalk.paper.ledger import DONE
 from hopwalk.paper.parts import Book, Figure, Section, Table
 from hopwalk.paper.plan import Target, planned
 from hopwalk.paper.tables import appendix_dev_complete, appendix_seeds, table_1, table_2, table_3, table_4, table_5
-from hopwalk.run import write_text
+from hopwalk.utils.charts import STYLE
+from hopwalk.utils.durations import duration
 
 SECTIONS: dict[str, Callable[[Book], Section]] = {
     "table1": table_1,

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Protocol
 
 from hopwalk import api
-from hopwalk.config import fold_name
+from hopwalk.config.settings import fold_name
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.statistics import statistics
 from hopwalk.errors import RunError, SettingsError, UnknownNameError, did_you_mean
+from hopwalk.learning.run import Run
+from hopwalk.learning.training import Watcher
 from hopwalk.paper import recording
 from hopwalk.paper.ledger import GROUPS, Ledger
 from hopwalk.paper.parts import Book
 from hopwalk.paper.plan import QUICK, Scope, planned, targets_of
+from hopwalk.paper.published import TITLES
 from hopwalk.paper.report import write_report
+from hopwalk.paper.run_spec import Wanted
 from hopwalk.paper.tables import ablation_results
-from hopwalk.paper.wanted import Wanted
-from hopwalk.published import TITLES
-from hopwalk.run import Run
 from hopwalk.scorers.runs import require_same_settings
-from hopwalk.training import Watcher
 
 
 class Onlooker(Protocol):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hopwalk.config import load_settings
-from hopwalk.durations import duration
+from hopwalk.config.settings import load_settings
 from hopwalk.paper.ledger import Result, best_of_seeds
 from hopwalk.paper.parts import NOT_RUN, Book, Group, Section, Table, beside
 from hopwalk.paper.plan import SCORERS, UNGUIDED, VARIANTS, Scope
-from hopwalk.paper.wanted import BUDGET, NOBODY, SMALL, Wanted
-from hopwalk.published import (
+from hopwalk.paper.published import (
     ACTION_DROPOUT,
     DEV_COMPLETE,
     FIVE_SEEDS,
@@ -24,6 +22,8 @@ from hopwalk.published import (
     Ablation,
     Stratum,
 )
+from hopwalk.paper.run_spec import BUDGET, NOBODY, SMALL, Wanted
+from hopwalk.utils.durations import duration
 from hopwalk.walker.decoding import BLEND, PATHS, PROBABILITY
 
 BEYOND = {  # ours beyond the paper: title → kinds of runs, how walkers are ranked

@@ -13,16 +13,16 @@ from torch.nn import functional
 
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.errors import SettingsError
-from hopwalk.randomness import dropout
 from hopwalk.scorers.losses import binary_loss, softmax_loss
-from hopwalk.scorers.questions import Batch, Candidates, sample_candidates
+from hopwalk.scorers.queries import Batch, Candidates, sample_candidates
+from hopwalk.utils.randomness import dropout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hopwalk.config import ScorerSettings
+    from hopwalk.config.settings import ScorerSettings
     from hopwalk.data.triples import Ids
-    from hopwalk.optimizers import Optimizer
+    from hopwalk.learning.optimizers import Optimizer
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hopwalk.run import Run, write_text
+from hopwalk.learning.run import Run, write_text
 
 ENDING = """
 All settings are in `settings.toml`, the course of training in `history.jsonl`. The scorer knows nothing but its data: what is

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hopwalk.errors import SettingsError
-from hopwalk.randomness import dropout
 from hopwalk.scorers.base import ProductScorer
+from hopwalk.utils.randomness import dropout
 
 if TYPE_CHECKING:
-    from hopwalk.config import ScorerSettings
+    from hopwalk.config.settings import ScorerSettings
 
 
 class ConvE(ProductScorer):

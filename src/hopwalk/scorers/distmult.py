@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hopwalk.randomness import dropout
 from hopwalk.scorers.base import ProductScorer
+from hopwalk.utils.randomness import dropout
 
 
 class DistMult(ProductScorer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from hopwalk.config import ScorerSettings, fold_name
+from hopwalk.config.settings import ScorerSettings, fold_name
 from hopwalk.data.triples import Triples
 from hopwalk.errors import UnknownNameError, did_you_mean
 from hopwalk.scorers.base import ProductScorer, TrainableScorer

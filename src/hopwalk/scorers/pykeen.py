@@ -17,14 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from hopwalk.config import ScorerSettings
+from hopwalk.config.settings import ScorerSettings
 from hopwalk.data.triples import Triples
 from hopwalk.scorers.base import TrainableScorer
 from hopwalk.scorers.pykeen_models import build_model
-from hopwalk.scorers.questions import Batch, Candidates, sample_candidates
+from hopwalk.scorers.queries import Batch, Candidates, sample_candidates
 
 if TYPE_CHECKING:
-    from hopwalk.optimizers import Optimizer
+    from hopwalk.learning.optimizers import Optimizer
 
 BYTES_AT_ONCE = 2**27
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from hopwalk.config import ScorerSettings
+from hopwalk.config.settings import ScorerSettings
 from hopwalk.data.triples import Triples
 from hopwalk.errors import MissingExtraError, SettingsError, UnknownNameError, did_you_mean
-from hopwalk.quiet import quiet
+from hopwalk.utils.quiet import quiet
 
 WITH_INVERSES = "create_inverse_triples"  # a model option that is ours: whether head questions have embeddings of their own
 WITHOUT_INVERSES = {"rgcn"}  # makes its own inverse edges, and refuses others

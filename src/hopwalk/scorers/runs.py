@@ -7,18 +7,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from hopwalk.config import Settings, fold_name
+from hopwalk.config.settings import Settings, fold_name
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
-from hopwalk.run import Run, copy_run, refuse_used_folder
+from hopwalk.learning.calibration import calibrate, measure_reliability
+from hopwalk.learning.run import Run, copy_run, refuse_used_folder
+from hopwalk.learning.tensorboard import TensorBoard
+from hopwalk.learning.training import Watcher, best_arrays, load_arrays, train
 from hopwalk.scorers.base import Calibration, Scorer
-from hopwalk.scorers.calibration import calibrate, measure_reliability
 from hopwalk.scorers.card import write_card
 from hopwalk.scorers.ensemble import Ensemble
 from hopwalk.scorers.models import PYKEEN, build_scorer
 from hopwalk.scorers.training import ScorerLearner
-from hopwalk.tensorboard import TensorBoard
-from hopwalk.training import Watcher, best_arrays, load_arrays, train
 
 SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
 RETRAIN = "Train it again."

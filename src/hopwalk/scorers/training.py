@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopwalk.config import ScorerSettings
+from hopwalk.config.settings import ScorerSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError
-from hopwalk.optimizers import Optimizer
-from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
+from hopwalk.learning.optimizers import Optimizer
+from hopwalk.learning.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
+from hopwalk.learning.training import Learner, OnBatch
 from hopwalk.scorers.base import TrainableScorer
-from hopwalk.scorers.questions import TrainingQuestions
-from hopwalk.training import Learner, OnBatch
+from hopwalk.scorers.queries import TrainingQuestions
 
 
 class ScorerLearner(Learner):

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from hopwalk.walker import ragged
-from hopwalk.walker.steps import Questions, Walker
+from hopwalk.walker.environment import Questions, Walker
 
 
 @dataclass(frozen=True)

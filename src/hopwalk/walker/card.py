@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopwalk.run import Run, write_text
+from hopwalk.learning.run import Run, write_text
 
 
 def write_card(run: Run, about: dict[str, Any]) -> None:

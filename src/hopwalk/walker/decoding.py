@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hopwalk.config import Settings
+from hopwalk.config.settings import Settings
 from hopwalk.data.triples import Ids
-from hopwalk.parallel import on_all_threads
+from hopwalk.utils.parallel import on_all_threads
 from hopwalk.walker.beam import Beam, Reached, beam_search
-from hopwalk.walker.opinions import Opinions
-from hopwalk.walker.steps import Questions, Walker
+from hopwalk.walker.environment import Questions, Walker
+from hopwalk.walker.scorer_logits import Opinions
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)  # of paths in the blend, to choose from on dev
 PATHS, PROBABILITY, SCORER, BLEND = "paths", "probability", "scorer", "blend"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from hopwalk.config import Settings
-from hopwalk.graph import Graph
+from hopwalk.config.settings import Settings
+from hopwalk.data.graph import Graph
 
 BYTES_OF_EDGE = 100  # ids, scores and gradients of an edge that a walk can take, all that is alive at once
 BYTES_OF_UNIT = 8  # output, gradient and mask of a unit of a layer

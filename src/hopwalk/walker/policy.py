@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hopwalk.config import WalkerSettings
+from hopwalk.config.settings import WalkerSettings
 from hopwalk.data.relation_ids import RelationIds
-from hopwalk.randomness import dropout
+from hopwalk.utils.randomness import dropout
 from hopwalk.walker.edge_scores import edge_scores
 from hopwalk.walker.lstm import LSTMLayer, look_up
 

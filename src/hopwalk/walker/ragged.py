@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopwalk.randomness import keep_mask
+from hopwalk.utils.randomness import keep_mask
 
 FLOOR = 1e-10  # ε of action dropout: what an action weighs whose edge is dropped
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from hopwalk.walker import ragged
+from hopwalk.walker.environment import Choices, Questions, Walker
 from hopwalk.walker.lstm import look_up
-from hopwalk.walker.steps import Choices, Questions, Walker
 
 
 @dataclass(frozen=True)

@@ -8,24 +8,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hopwalk.config import Settings
+from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
+from hopwalk.data.graph import build_graph
 from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.data.names import NameIndex
 from hopwalk.errors import DataError, HopwalkError, RunError, SettingsError
-from hopwalk.evaluation import Evaluation, evaluate_split_by
-from hopwalk.graph import build_graph
-from hopwalk.names import NameIndex
-from hopwalk.ranking import Directions, answers_to_leave_out, metrics, questions_of, rank_answers_by
-from hopwalk.run import Run, copy_run, refuse_used_folder
+from hopwalk.learning.evaluation import Evaluation, evaluate_split_by
+from hopwalk.learning.ranking import Directions, answers_to_leave_out, metrics, questions_of, rank_answers_by
+from hopwalk.learning.run import Run, copy_run, refuse_used_folder
+from hopwalk.learning.tensorboard import TensorBoard
+from hopwalk.learning.training import Watcher, begin_with, best_arrays, load_arrays, train
 from hopwalk.scorers import runs as scorer_runs
 from hopwalk.scorers.models import build_scorer
-from hopwalk.tensorboard import TensorBoard
-from hopwalk.training import Watcher, begin_with, best_arrays, load_arrays, train
 from hopwalk.walker.card import write_card
 from hopwalk.walker.decoding import BLEND, WEIGHTS, Decoder, blend_name
-from hopwalk.walker.opinions import Opinions
+from hopwalk.walker.environment import Walker
 from hopwalk.walker.policy import Policy
-from hopwalk.walker.steps import Walker
+from hopwalk.walker.scorer_logits import Opinions
 from hopwalk.walker.training import WalkerLearner, some_questions
 
 WALKER = "walker"  # kind of run

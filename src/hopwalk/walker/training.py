@@ -9,21 +9,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopwalk.config import Settings
+from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
-from hopwalk.optimizers import Optimizer
-from hopwalk.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
-from hopwalk.training import Learner, OnBatch
+from hopwalk.learning.optimizers import Optimizer
+from hopwalk.learning.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
+from hopwalk.learning.training import Learner, OnBatch
 from hopwalk.walker.counting import DistinctCount
 from hopwalk.walker.decoding import Decoder
+from hopwalk.walker.environment import Questions, Walker, training_questions
 from hopwalk.walker.forecast import questions_at_once
-from hopwalk.walker.learning import Baseline, policy_loss
-from hopwalk.walker.opinions import Opinions
+from hopwalk.walker.reinforce import Baseline, policy_loss
 from hopwalk.walker.rollout import Rollouts, roll_out
-from hopwalk.walker.steps import Questions, Walker, training_questions
+from hopwalk.walker.scorer_logits import Opinions
 
 
 class WalkerLearner(Learner):

@@ -16,18 +16,18 @@ from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from hopwalk import __version__
-from hopwalk.asking import directed_relation_id, entity_id
+from hopwalk.data.names import NameIndex
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import UnknownNameError
-from hopwalk.names import NameIndex
+from hopwalk.reasoning.asking import directed_relation_id, entity_id
 from hopwalk.walker.runs import TrainedWalker
 from hopwalk.web import schemas
 from hopwalk.web.engine import Engine, OverloadedError, Task
-from hopwalk.web.guard import Guard
 from hopwalk.web.limits import MOST_CHARACTERS, MOST_FOUND, MOST_OF_RUN, MOST_TYPED, Limits
 from hopwalk.web.metrics import Metrics
+from hopwalk.web.middleware import Guard
 from hopwalk.web.problems import RequestError, add_handlers, responses_of
-from hopwalk.web.served import ServedRun
+from hopwalk.web.runs import ServedRun
 from hopwalk.web.tasks import Asking, Explaining
 
 STATIC = Path(__file__).parent / "static"

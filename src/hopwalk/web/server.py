@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from hopwalk.errors import SettingsError
 from hopwalk.web.app import create_app
 from hopwalk.web.limits import MOST_HEADER_BYTES, Limits
-from hopwalk.web.served import load_runs
+from hopwalk.web.runs import load_runs
 
 
 def serve(

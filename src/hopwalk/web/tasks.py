@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hopwalk.asking import ask_many
-from hopwalk.drawing import draw_paths
-from hopwalk.explaining import explain
-from hopwalk.web.served import ServedRun
+from hopwalk.reasoning.asking import ask_many
+from hopwalk.reasoning.drawing import draw_paths
+from hopwalk.reasoning.explaining import explain
+from hopwalk.web.runs import ServedRun
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,196 @@
+"""The graph to walk: immutable arrays of out-edges with inverse and stay edges, hubs trimmed by PageRank (§4.3 KG Setup)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hopwalk.config.settings import GraphSettings
+from hopwalk.data.pagerank import pagerank
+from hopwalk.data.relation_ids import RelationIds
+from hopwalk.data.triples import Ids, TriplePacking, Triples, sorted_unique
+from hopwalk.utils.arrays import ArrayFile, save_arrays
+
+Offsets = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Out-edges of every entity: those of entity e are `relations[offsets[e]:offsets[e+1]]` and `tails[…]` alike.
+
+    Every fact gives an edge and an inverse edge. The edges of an entity are sorted by (relation, tail); the last one is its stay
+    edge. `offsets` is int64 [E+1], `relations` and `tails` are int32 [number of edges], all read-only.
+    """
+
+    offsets: Offsets
+    relations: Ids
+    tails: Ids
+    num_relations: int
+    about: Mapping[str, Any] = field(default_factory=dict)  # what it was made from, for the file
+
+    def __post_init__(self) -> None:
+        for array in (self.offsets, self.relations, self.tails):
+            array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        largest = int(self.degrees.max(initial=0))
+        return f"Graph({self.num_entities:,} entities, {self.num_edges:,} edges, at most {largest:,} from one)"
+
+    @property
+    def num_entities(self) -> int:
+        """How many entities there are."""
+        return len(self.offsets) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges there are: facts, inverses and one stay edge per entity."""
+        return len(self.tails)
+
+    @property
+    def degrees(self) -> Offsets:
+        """How many out-edges each entity has, its stay edge among them."""
+        return np.diff(self.offsets)
+
+    @property
+    def relation_ids(self) -> RelationIds:
+        """The ids of relations, inverses, stay and start."""
+        return RelationIds(self.num_relations)
+
+    def edges_from(self, entity_id: int) -> tuple[Ids, Ids]:
+        """The relations and tails of an entity's out-edges."""
+        edges = slice(self.offsets[entity_id], self.offsets[entity_id + 1])
+        return self.relations[edges], self.tails[edges]
+
+    def edge_positions(self, heads: Ids, relations: Ids, tails: Ids) -> Offsets:
+        """Where the edges are among all; -1 for those the graph does not have."""
+        low, end = self.offsets[heads], self.offsets[np.asarray(heads) + 1]
+        high = end.copy()
+        wanted = np.asarray(relations, dtype=np.int64) << 32 | tails
+        while (low < high).any():  # edges of an entity are sorted by (relation, tail): halve what is left until nothing is
+            middle = np.minimum((low + high) // 2, self.num_edges - 1)
+            is_below = (self.relations[middle].astype(np.int64) << 32 | self.tails[middle]) < wanted
+            is_open = low < high
+            low = np.where(is_open & is_below, middle + 1, low)
+            high = np.where(is_open & ~is_below, middle, high)
+        found = np.minimum(low, self.num_edges - 1)
+        is_there = (low < end) & (self.relations[found] == relations) & (self.tails[found] == tails)
+        return np.where(is_there, found, -1)
+
+    def edges_between(self, heads: Ids, tails: Ids) -> Offsets:
+        """Where all edges from each head to its tail are among all, a row for each pair; shorter rows are filled up with -1.
+
+        Stay edges are not among them.
+        """
+        counts = self.degrees[heads] - 1  # the last edge is the stay edge
+        starts = _offsets_of(counts)
+        rows = np.repeat(np.arange(len(counts)), counts)
+        edges = np.arange(len(rows)) + (self.offsets[heads] - starts[:-1])[rows]
+        hits = np.flatnonzero(self.tails[edges] == np.asarray(tails)[rows])
+        places = np.arange(len(hits)) - np.searchsorted(rows[hits], rows[hits])
+        found = np.full((len(counts), int(places.max(initial=-1)) + 1), -1)
+        found[rows[hits], places] = edges[hits]
+        return found
+
+    def save(self, path: str | Path) -> None:
+        """Write the graph to one file."""
+        arrays: dict[str, NDArray[Any]] = {"offsets": self.offsets, "relations": self.relations, "tails": self.tails}
+        save_arrays(Path(path), arrays, {"kind": "graph", "num_relations": self.num_relations, "about": dict(self.about)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Graph:
+        """What `save` wrote, memory-mapped."""
+        file = ArrayFile(Path(path), kind="graph")
+        num_relations = file.metadata.get("num_relations", -1)
+        file.require(isinstance(num_relations, int) and num_relations >= 0, "the number of relations is missing")
+        about = file.metadata.get("about", "")
+        file.require(isinstance(about, dict), "it does not say what it was made from")
+        columns = file.take("offsets", np.int64), file.take("relations", np.int32), file.take("tails", np.int32)
+        graph = cls(*columns, num_relations, about)
+        file.require(len(graph.relations) == len(graph.tails), "relations and tails do not fit together")
+        file.require_offsets("offsets", graph.offsets, len(graph.tails))
+        file.require_ids("tails", graph.tails, graph.num_entities)
+        file.require_ids("relations", graph.relations, graph.relation_ids.start_id)
+        last = graph.offsets[1:] - 1
+        can_stay = (graph.degrees > 0).all() and (graph.relations[last] == graph.relation_ids.stay_id).all()
+        file.require(can_stay and (graph.tails[last] == np.arange(graph.num_entities)).all(), "an entity lacks its stay edge")
+        return graph
+
+
+def build_graph(facts: Triples, num_entities: int, num_relations: int, settings: GraphSettings | None = None) -> Graph:
+    """The graph of the facts, with the `settings.fan_out` most important out-edges of every entity and its stay edge."""
+    settings = settings or GraphSettings()
+    offsets, relations, tails = _both_directions(facts, num_entities, num_relations)
+    if np.diff(offsets).max(initial=0) > settings.fan_out:
+        # Every edge has its inverse, so the entities an edge leads to are also those that lead here.
+        importance = pagerank(offsets, tails, np.diff(offsets), damping=settings.damping)
+        kept = kept_edges(offsets, tails, importance, settings.fan_out)
+        relations, tails = relations[kept], tails[kept]
+        offsets = _offsets_of(np.minimum(np.diff(offsets), settings.fan_out))
+    return _with_stay_edges(offsets, relations, tails, num_relations)
+
+
+def _both_directions(facts: Triples, num_entities: int, num_relations: int) -> tuple[Offsets, Ids, Ids]:
+    """Edges and inverse edges, sorted by (head, relation, tail)."""
+    relation_ids = RelationIds(num_relations)
+    packing = TriplePacking(num_entities, relation_ids.num_all)
+    keys = np.empty(2 * len(facts), dtype=np.int64)
+    keys[: len(facts)] = packing.pack_all(facts)
+    keys[len(facts) :] = packing.pack(facts.tails, relation_ids.inverse(facts.relations), facts.heads)
+    keys.sort()
+    edges = packing.unpack(keys)
+    return _offsets_of(np.bincount(edges.heads, minlength=num_entities)), edges.relations, edges.tails
+
+
+def kept_edges(offsets: Offsets, tails: Ids, importance: NDArray[np.float64], fan_out: int) -> NDArray[np.bool_]:
+    """Which edges stay when every entity keeps at most `fan_out`: those to the most important tails, bool [number of edges].
+
+    Importance is compared to nine digits, so that rounding does not decide; of equals the edge that comes first is kept.
+    """
+    degrees = np.diff(offsets)
+    kept = np.ones(len(tails), dtype=np.bool_)
+    hubs = np.flatnonzero(degrees > fan_out)
+    hub_rows = np.repeat(np.arange(len(hubs)), degrees[hubs])
+    starts = _offsets_of(degrees[hubs])
+    edges = np.arange(starts[-1]) - starts[hub_rows] + offsets[hubs][hub_rows]
+    unimportance = np.rint(1e9 - importance[tails[edges]] * (1e9 / max(importance.max(initial=0), 1e-300))).astype(np.int64)
+    order = np.argsort(hub_rows << 30 | unimportance, kind="stable")  # by hub, then importance; 10⁹ fits into 30 bits
+    place = np.arange(len(edges)) - starts[hub_rows]  # hub_rows is sorted, so places do not move with the order
+    kept[edges[order[place >= fan_out]]] = False
+    return kept
+
+
+def _with_stay_edges(offsets: Offsets, relations: Ids, tails: Ids, num_relations: int) -> Graph:
+    num_entities = len(offsets) - 1
+    new_offsets = offsets + np.arange(num_entities + 1)
+    is_stay = np.zeros(len(tails) + num_entities, dtype=np.bool_)
+    is_stay[new_offsets[1:] - 1] = True
+    new_relations = np.full(len(is_stay), RelationIds(num_relations).stay_id, dtype=np.int32)
+    new_tails = np.empty(len(is_stay), dtype=np.int32)
+    new_tails[is_stay] = np.arange(num_entities, dtype=np.int32)
+    new_relations[~is_stay] = relations
+    new_tails[~is_stay] = tails
+    return Graph(new_offsets, new_relations, new_tails, num_relations)
+
+
+def _offsets_of(counts: NDArray[np.integer]) -> Offsets:
+    offsets = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
+
+
+def with_facts(graph: Graph, facts: Triples) -> Graph:
+    """The graph with edges and inverse edges of more facts. They are all kept: the fan-out limit was for those before."""
+    ids, is_move = graph.relation_ids, graph.relations != graph.relation_ids.stay_id
+    heads = np.repeat(np.arange(graph.num_entities, dtype=np.int32), graph.degrees)
+    packing = TriplePacking(graph.num_entities, ids.num_all)
+    before = packing.pack(heads[is_move], graph.relations[is_move], graph.tails[is_move])
+    forth = packing.pack_all(facts)
+    back = packing.pack(facts.tails, ids.inverse(facts.relations), facts.heads)
+    edges = packing.unpack(sorted_unique(np.concatenate([before, forth, back])))
+    offsets = _offsets_of(np.bincount(edges.heads, minlength=graph.num_entities))
+    return _with_stay_edges(offsets, edges.relations, edges.tails, graph.num_relations)

@@ -1,0 +1,1 @@
+"""What every training shares: run folders, the loop, callbacks, optimisers, ranking, evaluation, calibration."""

@@ -1,0 +1,126 @@
+"""One split ranked in all the ways that we report: tails as in the paper, both directions as in the field, strata, relations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hopwalk.data.dataset import Dataset
+from hopwalk.errors import DataError
+from hopwalk.learning.ranking import (
+    Directions,
+    Metrics,
+    Ranks,
+    ScoreAllTails,
+    ScoreAllTailsBy,
+    answers_to_leave_out,
+    bootstrap_interval,
+    mean_average_precision,
+    metrics,
+    questions_of,
+    rank_answers_by,
+    strata,
+)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics of a split. `tails` is the paper's protocol, `both` the field's; strata and relations are parts of `tails`.
+
+    Where only tails were asked for, `heads` and `both` have no questions.
+    """
+
+    dataset: str
+    split: str
+    is_filter_complete: bool
+    tails: Metrics
+    heads: Metrics
+    both: Metrics
+    mrr_interval: tuple[float, float]
+    mean_average_precision: float
+    strata: dict[str, Metrics]
+    relations: dict[str, Metrics]
+    average_precision: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, by the names that others use."""
+        return {
+            "dataset": self.dataset,
+            "split": self.split,
+            "filter": "all known facts" if self.is_filter_complete else "all known facts but those of test",
+            "ties": "realistic",
+            "tails": self.tails.to_dict() | {"mrr_interval_95": list(self.mrr_interval), "map": self.mean_average_precision},
+            "heads": self.heads.to_dict(),
+            "both": self.both.to_dict(),
+            "strata": {name: found.to_dict() for name, found in self.strata.items()},
+            "relations": {
+                name: found.to_dict() | {"map": self.average_precision[name]} for name, found in self.relations.items()
+            },
+        }
+
+
+def evaluate_split(
+    score_all_tails: ScoreAllTails, dataset: Dataset, split: str = "test", *, complete_filter: bool = False
+) -> Evaluation:
+    """Rank the answers of a split; `complete_filter` leaves test facts out of the ranking of dev too (the paper's appendix)."""
+    return evaluate_split_by(
+        lambda heads, relations: {"": score_all_tails(heads, relations)},
+        dataset,
+        split,
+        names=[""],
+        complete_filter=complete_filter,
+        directions="both",
+    )[""]
+
+
+def evaluate_split_by(
+    score_all_tails: ScoreAllTailsBy,
+    dataset: Dataset,
+    split: str,
+    *,
+    names: Sequence[str],
+    complete_filter: bool,
+    directions: Directions,
+) -> dict[str, Evaluation]:
+    """Rank the answers of a split by several scores that are computed together, each under its name."""
+    if not len(dataset.splits[split]):
+        raise DataError(
+            f"{dataset.name} has no {split} questions",
+            remedy="Divide the facts with `hopwalk data split`, and train on the folder it writes.",
+        )
+    known = answers_to_leave_out(dataset, split, complete=complete_filter)
+    questions = questions_of(dataset, split, directions)
+    found = rank_answers_by(score_all_tails, questions, known, names=names, num_entities=len(dataset.entities))
+    is_complete = complete_filter or split == "test"
+    return {name: _evaluation(ranks, dataset, split, is_complete) for name, ranks in found.items()}
+
+
+def _evaluation(ranks: Ranks, dataset: Dataset, split: str, is_filter_complete: bool) -> Evaluation:
+    num_tails = len(dataset.splits[split])
+    tails, heads = ranks[:num_tails], ranks[num_tails:]
+    by_relation = _by_relation(tails, dataset)
+    return Evaluation(
+        dataset=dataset.name,
+        split=split,
+        is_filter_complete=is_filter_complete,
+        tails=metrics(tails),
+        heads=metrics(heads),
+        both=metrics(ranks if len(heads) else heads),
+        mrr_interval=bootstrap_interval(1 / tails.realistic),
+        mean_average_precision=mean_average_precision(tails),
+        strata={name: metrics(tails[rows]) for name, rows in strata(dataset, tails.questions).items()},
+        relations={name: metrics(part) for name, part in by_relation.items()},
+        average_precision={name: mean_average_precision(part) for name, part in by_relation.items()},
+    )
+
+
+def _by_relation(ranks: Ranks, dataset: Dataset) -> dict[str, Ranks]:
+    order = np.argsort(ranks.questions.relations, kind="stable")
+    relations, starts = np.unique(ranks.questions.relations[order], return_index=True)
+    return {
+        dataset.relations[relation]: ranks[rows]
+        for relation, rows in zip(relations.tolist(), np.split(order, starts[1:]), strict=True)
+    }

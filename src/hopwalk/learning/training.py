@@ -1,0 +1,250 @@
+"""Training of any model into a run folder: epochs, evaluation on dev, early stopping, checkpoints that lead to the same result.
+
+The random numbers of an epoch depend on the seed and the number of the epoch only. So a checkpoint holds parameters, the state of
+the optimizer and a few numbers, and a run that goes on from it does exactly what it would have done without the interruption.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hopwalk.errors import DivergedError
+from hopwalk.learning.run import Run
+from hopwalk.utils.arrays import ArrayFile, save_arrays
+
+SECONDS_BETWEEN_CHECKPOINTS = 20.0
+
+OnBatch = Callable[[int, int, Mapping[str, float]], None]  # batch (from 1), number of batches, numbers of the batch
+
+
+class Watcher(Protocol):
+    """Someone who wants to know how training goes."""
+
+    def on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
+        """A batch is done; both are counted from 1. `values` has its loss and whatever else is worth watching."""
+
+    def on_evaluation(self, record: Mapping[str, Any]) -> None:
+        """An epoch was evaluated; the record is what goes into the history."""
+
+
+class Learner(ABC):
+    """A model, how it learns for an epoch, and how it is measured on dev.
+
+    The class has what all trainings have in common: `name` is that of the model in the run's files, `remedy` what to do if it
+    diverges.
+    """
+
+    name: str
+    remedy: str
+    model: nn.Module
+    seed: int
+    epochs: int
+    evaluate_every: int
+    patience: int
+
+    @abstractmethod
+    def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
+        """One pass over all questions; the means of what is worth keeping, the `loss` among them."""
+
+    @abstractmethod
+    def measure(self) -> dict[str, Any]:
+        """What dev says, `valid_mrr` among it; nothing if there are no dev questions."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Tensor]:
+        """What the next epoch depends on, apart from the model's parameters."""
+
+    @abstractmethod
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` gave."""
+
+
+@dataclass
+class Progress:
+    """How far training has come, in the numbers that a checkpoint keeps."""
+
+    epoch: int = 0
+    seconds: float = 0.0
+    best_epoch: int = 0
+    best_mrr: float = -1.0
+    evaluations_without_gain: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def train(run: Run, learner: Learner, watchers: Sequence[Watcher] = ()) -> dict[str, Any] | None:
+    """Train into the run folder, from its checkpoint if there is one; afterwards the model has its best parameters.
+
+    The result is what `run.json` is to say of it. Its status is "finished", or "interrupted" if Ctrl-C ended it; either way the
+    weights of the best epoch are in the folder. None if Ctrl-C came before a run that goes on was as far as it had been: the
+    folder then has what it had.
+    """
+    return _Training(run, learner, watchers).run()
+
+
+def begin_with(run: Run, learner: Learner, arrays: Mapping[str, Any]) -> None:
+    """Let training into the run folder begin with these parameters, as from a checkpoint of an epoch 0."""
+    load_arrays(learner.model, arrays)
+    _Training(run, learner, ()).save_checkpoint()
+
+
+class _Training:
+    def __init__(self, run: Run, learner: Learner, watchers: Sequence[Watcher]) -> None:
+        self._folder, self._learner, self._watchers = run, learner, watchers
+        self._model = learner.model
+        self._progress = Progress()
+        self._best = arrays_of(self._model)
+        self._last_checkpoint = time.monotonic()
+
+    def run(self) -> dict[str, Any] | None:
+        is_begun = self._resume()
+        status = "finished"
+        try:
+            if is_begun and not self._progress.history:  # parameters to begin with may be the best
+                self._evaluate({})
+            while not self._is_over():
+                self._do_epoch()
+        except KeyboardInterrupt:
+            status = "interrupted"
+            if self._folder.about.get("best_epoch", 0) > self._progress.best_epoch:
+                return None
+        load_arrays(self._model, self._best)
+        self._model.eval()
+        self._save_best()
+        progress = self._progress
+        return {
+            "status": status,
+            "epochs": progress.epoch,
+            "best_epoch": progress.best_epoch,
+            "seconds": round(progress.seconds, 2),
+            "threads": torch.get_num_threads(),
+            "peak_memory_bytes": peak_memory_bytes(),
+            "valid_mrr": progress.best_mrr if progress.history and "valid_mrr" in progress.history[-1] else None,
+        }
+
+    def _save_best(self) -> None:
+        self._folder.save_weights(self._best, self._learner.name)
+
+    def _is_over(self) -> bool:
+        learner, progress = self._learner, self._progress
+        return progress.epoch >= learner.epochs or progress.evaluations_without_gain >= learner.patience
+
+    def _do_epoch(self) -> None:
+        epoch, start = self._progress.epoch + 1, time.perf_counter()
+        self._model.train()
+        generator = torch.Generator().manual_seed(_seed_of_epoch(self._learner.seed, epoch))
+        means = self._learner.learn(epoch, generator, lambda *values: self._on_batch(epoch, *values))
+        self._progress.epoch = epoch
+        self._progress.seconds += time.perf_counter() - start
+        if epoch % self._learner.evaluate_every == 0 or epoch == self._learner.epochs:
+            self._evaluate(means)
+            if time.monotonic() - self._last_checkpoint >= SECONDS_BETWEEN_CHECKPOINTS:
+                self.save_checkpoint()
+
+    def _on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
+        if not np.isfinite(values["loss"]):
+            raise DivergedError(f"the loss is {values['loss']} in epoch {epoch}", remedy=self._learner.remedy)
+        for watcher in self._watchers:
+            watcher.on_batch(epoch, batch, num_batches, values)
+
+    def _evaluate(self, means: Mapping[str, float]) -> None:
+        """Rank dev, keep the parameters if they are the best so far, and note it all in the history."""
+        progress, start = self._progress, time.perf_counter()
+        self._model.eval()
+        record = {"epoch": progress.epoch, **means, "seconds": round(progress.seconds, 3), **self._learner.measure()}
+        mrr = record.get("valid_mrr", float(progress.epoch))  # without dev questions the last epoch is the best
+        progress.evaluations_without_gain += 1
+        if mrr > progress.best_mrr:
+            progress.best_epoch, progress.evaluations_without_gain = progress.epoch, 0
+            progress.best_mrr = mrr
+            self._best = arrays_of(self._model)
+            if not all(np.isfinite(array).all() for array in self._best.values()):
+                raise DivergedError(f"parameters are no numbers after epoch {progress.epoch}", remedy=self._learner.remedy)
+        record["evaluation_seconds"] = round(time.perf_counter() - start, 3)
+        progress.history.append(record)
+        self._folder.add_to_history(record)
+        for watcher in self._watchers:
+            watcher.on_evaluation(record)
+
+    def save_checkpoint(self) -> None:
+        """Keep what it takes to go on."""
+        # The best parameters go first: were we stopped between the two files, the epochs since the last checkpoint are done
+        # again, and give the same best parameters again.
+        self._save_best()
+        state = {f"learner.{name}": value.numpy() for name, value in self._learner.state().items()}
+        parameters = {f"model.{name}": value for name, value in arrays_of(self._model).items()}
+        save_arrays(self._folder.checkpoint_path, state | parameters, {"kind": "checkpoint", "progress": asdict(self._progress)})
+        self._last_checkpoint = time.monotonic()
+
+    def _resume(self) -> bool:
+        """Go on from the checkpoint, if there is one."""
+        if is_begun := self._folder.checkpoint_path.exists():
+            file = ArrayFile(self._folder.checkpoint_path, kind="checkpoint")
+            try:
+                self._progress = Progress(**file.metadata["progress"])
+            except (KeyError, TypeError):
+                file.require(False, "its progress cannot be read")
+            check_arrays(self._model, _part(file, "model."), file)
+            load_arrays(self._model, _part(file, "model."))
+            self._learner.load_state({name: torch.from_numpy(array) for name, array in _part(file, "learner.").items()})
+            self._best = best_arrays(self._folder, self._model, self._learner.name)
+        self._folder.write_history(self._progress.history)
+        return is_begun
+
+
+def peak_memory_bytes() -> int | None:
+    """The most memory this process has had, where the system tells."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def _seed_of_epoch(seed: int, epoch: int) -> int:
+    return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _part(file: ArrayFile, prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): file.array(name) for name in file.names if name.startswith(prefix)}
+
+
+def arrays_of(model: nn.Module) -> dict[str, Any]:
+    """A copy of all parameters and buffers, by name."""
+    return {name: value.detach().numpy().copy() for name, value in model.state_dict().items()}
+
+
+def load_arrays(model: nn.Module, arrays: Mapping[str, Any]) -> None:
+    """Give the model these parameters and buffers."""
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            value.copy_(torch.from_numpy(np.array(arrays[name])).reshape(value.shape))
+
+
+def check_arrays(model: nn.Module, arrays: Mapping[str, Any], file: ArrayFile) -> None:
+    """Refuse the file unless the arrays from it fit the model."""
+    own: dict[str, Tensor] = model.state_dict()
+    file.require(set(own) == set(arrays), "its parameters are not those of the model")
+    for name, value in own.items():
+        array, shape = arrays[name], tuple(value.shape) or (1,)  # safetensors are written with one dimension at least
+        file.require(array.shape == shape, f"{name} has another shape than the model's")
+        file.require(array.dtype == value.numpy().dtype, f"{name} has another type than the model's")
+        file.require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name} has values that are no numbers")
+
+
+def best_arrays(run: Run, model: nn.Module, name: str) -> dict[str, Any]:
+    """The parameters of the run's best epoch, if they are those of the model of that name."""
+    file = run.load_weights()
+    file.require(file.metadata.get("model") == name, f"it does not hold the weights of {name}")
+    arrays = {key: file.array(key) for key in file.names}
+    check_arrays(model, arrays, file)
+    return arrays

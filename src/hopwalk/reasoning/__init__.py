@@ -1,0 +1,1 @@
+"""Asking a trained run: answers, explanations, rules, completion, comparison, and how they are shown."""

@@ -1,0 +1,126 @@
+"""Answers and explanations as HTML: for notebooks, and as pages that need nothing else and load nothing from anywhere.
+
+Nothing here runs: no script, and a content-security policy that allows the page's own style only, by its hash.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from html import escape
+
+from hopwalk.reasoning.drawing import clean, draw_paths
+from hopwalk.reasoning.values import Answer, Path
+
+# In notebooks colours come from what is around; pages set the variables.
+STYLE = """
+.hopwalk { line-height: 1.45; overflow-wrap: anywhere; }
+.hopwalk h2 { font-size: 1.15em; margin: 1.2em 0 .4em; }
+.hopwalk p { margin: .4em 0; }
+.hopwalk .drawing { overflow-x: auto; }
+.hopwalk svg.hopwalk-paths { max-width: 100%; height: auto; }
+.hopwalk ol { list-style: none; margin: .6em 0; padding: 0; }
+.hopwalk li { border-top: 1px solid var(--line, rgba(128, 128, 128, .35)); padding: .35em 0; }
+.hopwalk summary { cursor: pointer; display: grid; gap: .7em; align-items: center;
+  grid-template-columns: 2.8em minmax(6em, 1fr) 8em 4.5em 6em; }
+.hopwalk .rank, .hopwalk .chance { text-align: right; font-variant-numeric: tabular-nums; opacity: .8; }
+.hopwalk .rank::before { content: "▸ "; font-size: .8em; }
+.hopwalk [open] .rank::before { content: "▾ "; }
+.hopwalk .name { font-weight: 600; }
+.hopwalk .bar { width: 100%; height: .6em; border-radius: .3em; }
+.hopwalk .mark { font-size: .85em; text-align: center; border: 1px solid currentColor; border-radius: 1em; padding: 0 .5em; }
+.hopwalk .known { color: var(--known, inherit); }
+.hopwalk .predicted { color: var(--predicted, inherit); }
+.hopwalk .guess { opacity: .75; border-style: dashed; }
+.hopwalk .paths { margin: .5em 0 .7em 3.5em; }
+.hopwalk .path { margin: .25em 0; font-size: .93em; }
+.hopwalk .rule { opacity: .8; font-size: .87em; margin: 0 0 .5em 1.2em; }
+@media (max-width: 36em) {
+  .hopwalk summary { grid-template-columns: 2.8em minmax(5em, 1fr) 4em 5.5em; }
+  .hopwalk .bar { display: none; }
+  .hopwalk .paths { margin-left: 0; }
+  .hopwalk svg.hopwalk-paths { max-width: none; }
+}
+"""
+PAGE_STYLE = """
+:root { color-scheme: light dark; --back: #fff; --text: #1b1e23; --line: #d9dde3; --known: #2456b8; --predicted: #0f6b49; }
+@media (prefers-color-scheme: dark) {
+  :root { --back: #14161a; --text: #e7e9ec; --line: #33383f; --known: #8ab4ff; --predicted: #6fd8a8; }
+}
+body { background: var(--back); color: var(--text); font: 16px/1.5 system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif;
+  max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; margin: 0 0 .3rem; }
+footer { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: .6rem; font-size: .85rem; opacity: .8; }
+summary:focus-visible { outline: 2px solid var(--known); outline-offset: 2px; }
+"""
+
+
+def answers_fragment(question: str, note: str, answers: Sequence[Answer]) -> str:
+    """A question and its answers, each with a bar, a mark and its paths to unfold; `note` stands below the question."""
+    best = [answer.paths[0] for answer in answers if answer.paths]
+    parts = [f"<h2>{_text(question)}</h2>", f"<p>{_text(note)}</p>" if note else "", _drawing(best)]
+    parts += ["<ol>", *(f"<li>{_answer(answer, is_open=answer is answers[0])}</li>" for answer in answers), "</ol>"]
+    return _fragment(parts)
+
+
+def _answer(answer: Answer, *, is_open: bool) -> str:
+    chance = answer.confidence
+    kind, mark = (answer.kind, answer.kind) if answer.paths else ("guess", "guess" if not answer.is_known else "known")
+    summary = (
+        f'<span class="rank">{answer.rank}</span> <span class="name">{_text(answer.entity)}</span> {_bar(chance or 0.0)} '
+        f'<span class="chance">{"" if chance is None else f"{100 * chance:.1f} %"}</span> <span class="mark {kind}">{mark}</span>'
+    )
+    told = "".join(f'<p class="path">{_text(str(path))}</p>' for path in answer.paths)
+    unfolded = _drawing(answer.paths) + told if answer.paths else "<p>No path leads there: it is a guess of the scorer.</p>"
+    return f'<details{" open" if is_open else ""}><summary>{summary}</summary><div class="paths">{unfolded}</div></details>'
+
+
+def explanation_fragment(title: str, lines: Iterable[str], reasons: Sequence[tuple[Path, str]]) -> str:
+    """Why something is an answer: what is said of it, its paths drawn, and below each path what is said of the path."""
+    parts = [f"<h2>{_text(title)}</h2>", *(f"<p>{_text(line)}</p>" for line in lines)]
+    parts.append(_drawing([path for path, _ in reasons]))
+    parts += [f'<p class="path">{_text(str(path))}</p><p class="rule">{_text(told)}</p>' for path, told in reasons]
+    return _fragment(parts)
+
+
+def _drawing(paths: Sequence[Path]) -> str:
+    return f'<div class="drawing">{draw_paths(paths)}</div>' if paths else ""
+
+
+def for_notebook(fragment: str) -> str:
+    """The fragment with its style."""
+    return f"<style>{STYLE}</style>{fragment}"
+
+
+def whole_page(title: str, fragments: Iterable[str], footer: str) -> str:
+    """A page that stands alone, in light and dark."""
+    style = PAGE_STYLE + STYLE
+    allowed = f"'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'"
+    policy = f"default-src 'none'; style-src {allowed}; base-uri 'none'; form-action 'none'"
+    content = "\n".join(fragments)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="referrer" content="no-referrer">\n'
+        f"<title>{escape(clean(title))}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"{content}\n<footer>{_text(footer)}</footer>\n</body>\n</html>\n"
+    )
+
+
+def _fragment(parts: Iterable[str]) -> str:
+    return f'<div class="hopwalk">{"".join(parts)}</div>'
+
+
+def _text(text: str) -> str:
+    """Text that cannot become markup, and whose direction disturbs nothing around it."""
+    return f"<bdi>{escape(clean(text))}</bdi>"
+
+
+def _bar(share: float) -> str:
+    width = f"{100 * min(max(share, 0.0), 1.0):.1f}"
+    track = '<rect width="100" height="6" fill="currentColor" fill-opacity="0.12"/>'
+    return (
+        f'<svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">{track}'
+        f'<rect width="{width}" height="6" fill="currentColor" fill-opacity="0.55"/></svg>'
+    )

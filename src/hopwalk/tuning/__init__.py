@@ -1,0 +1,1 @@
+"""Search for better settings on dev."""

@@ -1,0 +1,116 @@
+"""Spaces to tune in: which settings, and what each can be. Ready-made ones come with the package; a TOML file makes others."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from hopwalk.config.settings import Settings, changed, dotted_names, fold_name
+from hopwalk.errors import SettingsError, did_you_mean
+
+READY = ("paper", "modern")
+WALKER = "walker"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting that is one of some values."""
+
+    values: tuple[Any, ...]
+
+    def holds(self, value: Any) -> bool:
+        """Whether the value can be chosen."""
+        return value in self.values
+
+
+@dataclass(frozen=True)
+class Range:
+    """A setting between two bounds; on a logarithmic scale if `log`, a whole number if `is_whole`."""
+
+    low: float
+    high: float
+    log: bool = False
+    is_whole: bool = False
+
+    def holds(self, value: Any) -> bool:
+        """Whether the value can be chosen."""
+        return isinstance(value, int | float) and self.low <= value <= self.high
+
+
+Space = dict[str, Choice | Range]
+
+
+def load_space(space: str | Path, what: str, settings: Settings, fixed: Sequence[str] = ()) -> Space:
+    """What can be tuned of `what`, a scorer's model or "walker": of a ready-made space, or of a TOML file; but what is `fixed`.
+
+    >>> sorted(load_space("paper", "complex", Settings()))
+    ['scorer.batch_size', 'scorer.input_dropout', 'scorer.learning_rate']
+    """
+    text = _text(space)
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"this is not valid TOML ({error})", path=space) from None
+    names = [WALKER] if what == WALKER else ["scorer", fold_name(what)]
+    found: Space = {}
+    for table in names:
+        values = tables.get(table, {})
+        if not isinstance(values, dict):
+            raise SettingsError(f"[{table}] is no table of settings", path=space)
+        for name, said in _flat(values):
+            if name not in fixed:
+                found[name] = _dimension(name, said, settings, space)
+    if not found:
+        remedy = f"It needs a table [{names[0]}] with settings that are not fixed."
+        raise SettingsError(f"the space has nothing to tune of {what}", path=space, remedy=remedy)
+    return found
+
+
+def _text(space: str | Path) -> str:
+    if str(space) in READY:
+        return resources.files("hopwalk.config").joinpath("presets", "spaces", f"{space}.toml").read_text(encoding="utf-8")
+    try:
+        return Path(space).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        remedy = did_you_mean(str(space), READY) or f"Spaces are {' and '.join(READY)}, or a TOML file."
+        raise SettingsError(f"the space cannot be read ({error})", path=space, remedy=remedy) from None
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Settings by dotted name, written in quotes or as tables within tables."""
+    found: list[tuple[str, Any]] = []
+    for name, said in values.items():
+        is_range = isinstance(said, dict) and {*said} & {"low", "high"}
+        inner = _flat(said, f"{prefix}{name}.") if isinstance(said, dict) and not is_range else [(f"{prefix}{name}", said)]
+        found += inner
+    return found
+
+
+def _dimension(name: str, said: Any, settings: Settings, space: str | Path) -> Choice | Range:
+    if name not in {*dotted_names()}:
+        raise SettingsError(f"there is no setting {name!r}", path=space, remedy=did_you_mean(name, dotted_names()))
+    found: Choice | Range
+    if isinstance(said, list) and said and not any(isinstance(value, list | dict) for value in said):
+        found, samples = Choice(tuple(said)), [*said]
+    elif isinstance(said, dict) and {"low", "high"} <= {*said} <= {"low", "high", "log"}:
+        low, high, log = said["low"], said["high"], said.get("log", False)
+        if not all(isinstance(bound, int | float) for bound in (low, high)) or not low < high or (log and low <= 0):
+            raise SettingsError(
+                f"{name} has no range from {low!r} to {high!r}", path=space, remedy="Give low < high, above 0 for log."
+            )
+        found, samples = Range(low, high, bool(log), isinstance(low, int) and isinstance(high, int)), [low, high]
+    else:
+        remedy = "Write [0.1, 0.5] for a choice, { low = 0.1, high = 0.5 } for a range."
+        raise SettingsError(f"{name} = {said!r} is neither a choice nor a range", path=space, remedy=remedy)
+    for value in samples:
+        changed(settings, {name: value})  # an error if it does not fit
+    return found
+
+
+def space_json(space: Space) -> dict[str, Any]:
+    """For JSON, to tell whether two are the same."""
+    return {name: asdict(found) for name, found in sorted(space.items())}

@@ -1,0 +1,338 @@
+"""Search for settings on dev (the paper's §4.3) with Optuna: trials that can be stopped, gone on with, and given up early."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from hopwalk.config.settings import Settings, changed, fold_name, settings_toml
+from hopwalk.data.dataset import Dataset
+from hopwalk.errors import DataError, DivergedError, MissingExtraError, SavedFileError, SettingsError
+from hopwalk.learning.run import Run, write_text
+from hopwalk.learning.training import Watcher
+from hopwalk.scorers import runs as scorer_runs
+from hopwalk.tuning.spaces import WALKER, Choice, Space, load_space, space_json
+from hopwalk.utils.charts import bar_chart
+from hopwalk.walker import runs as walker_runs
+
+if TYPE_CHECKING:
+    import optuna
+
+Pruner = Literal["median", "hyperband", "none"]
+PRUNERS = ("median", "hyperband", "none")
+NAME = "hopwalk"  # of the study in its file
+BEST, IMPORTANCE = "best.toml", "importance.svg"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting that was tried: what it reached on dev, in how many epochs, and whether it was given up early."""
+
+    number: int
+    mrr: float | None
+    epochs: int
+    was_pruned: bool
+    values: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        names = ("number", "mrr", "epochs", "was_pruned")
+        return {name: getattr(self, name) for name in names} | {"values": dict(self.values)}
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What tuning found: trials, best first; how much each setting matters; and the best settings, as the preset says them."""
+
+    study: Path
+    preset: Path | None
+    trials: tuple[Trial, ...]
+    importance: Mapping[str, float]
+    settings: Settings | None
+    was_interrupted: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "study": str(self.study),
+            "preset": None if self.preset is None else str(self.preset),
+            "trials": [trial.to_dict() for trial in self.trials],
+            "importance": dict(self.importance),
+            "was_interrupted": self.was_interrupted,
+        }
+
+
+OnTrial = Callable[[int, int, Mapping[str, Any]], None]  # number (from 1), how many in all, values
+MakeWatchers = Callable[[str, int], Sequence[Watcher]]
+
+
+def tune_into(
+    study_path: Path,
+    dataset: Dataset,
+    settings: Settings,
+    *,
+    what: str,
+    space: str | Path,
+    trials: int,
+    scorer_run: Path | None = None,
+    pruner: Pruner = "median",
+    fixed: Sequence[str] = (),
+    on_trial: OnTrial = lambda *_: None,
+    make_watchers: MakeWatchers = lambda *_: (),
+) -> Tuned:
+    """Try settings until there are so many trials in the study, the best dev MRR of each being what counts; test is never asked.
+
+    `what` is "walker" or the model of a scorer. Beside the file there is a folder with the trials' runs, of which the best stays.
+    """
+    if not len(dataset.valid):
+        remedy = "Divide the facts with `hopwalk data split`, and tune on the folder it writes."
+        raise DataError(f"{dataset.name} has no dev questions to tune on", remedy=remedy)
+    if pruner not in PRUNERS:
+        raise SettingsError(f"there is no pruner {pruner!r}", remedy=f"There are {', '.join(PRUNERS)}.")
+    if settings.scorer.learn_valid or settings.walker.learn_valid:
+        raise SettingsError("who has learnt the dev facts cannot be tuned on them", remedy="Leave learn_valid out.")
+    if not study_path.suffix:
+        raise SettingsError("the file of a study has an ending", path=study_path, remedy=f"For example: {study_path}.db")
+    dimensions = load_space(space, what, settings, fixed)
+    seed = settings.walker.seed if what == WALKER else settings.scorer.seed
+    study = _study(study_path, pruner, _identity(dataset, settings, what, dimensions, scorer_run))
+    search = _Search(study, study_path.with_suffix(""), dataset, settings, what, dimensions, make_watchers)
+    was_interrupted = False
+    try:
+        search.prepare(scorer_run)
+        while (done := len(search.done)) < trials:
+            if not search.try_one(_seed(seed, done), partial(on_trial, done + 1, trials)):
+                was_interrupted = True
+                break
+    except KeyboardInterrupt:
+        was_interrupted = True
+    return search.found(study_path, was_interrupted)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise MissingExtraError("optuna", "tune", "tuning") from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def _seed(seed: int, done: int) -> int:
+    """Of the sampler, for each trial anew: so what comes next depends on the trials done, not on when tuning was stopped."""
+    return int(np.random.SeedSequence([seed, done]).generate_state(1)[0])
+
+
+def _identity(dataset: Dataset, settings: Settings, what: str, space: Space, scorer_run: Path | None) -> dict[str, str]:
+    """What all trials of a study have in common."""
+    groups = ["scorer"] if what != WALKER else ["graph", "walk", "walker", *(() if scorer_run else ("scorer",))]
+    fixed = {group: getattr(settings, group).model_dump() for group in groups}
+    return {
+        "data": dataset.fingerprint,
+        "what is tuned": fold_name(what),
+        "space": json.dumps(space_json(space), sort_keys=True),
+        "settings": hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest(),
+        "rewards": "" if scorer_run is None else json.dumps(_weights(scorer_run)),
+    }
+
+
+def _weights(scorer_run: Path) -> list[str]:
+    """What tells one scorer from another: the checksums of its weights, of an ensemble those of its members."""
+    files = sorted(scorer_run.rglob(Run.open(scorer_run).weights_path.name))
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+
+
+def _study(path: Path, pruner: Pruner, identity: Mapping[str, str]) -> optuna.Study:
+    """The study in the file, or a new one; an error if it has begun with something else."""
+    library = _optuna()
+    from sqlalchemy.exc import SQLAlchemyError
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pruners = {
+        "median": lambda: library.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=1),
+        "hyperband": lambda: library.pruners.HyperbandPruner(),
+        "none": lambda: library.pruners.NopPruner(),
+    }
+    try:
+        study: optuna.Study = library.create_study(
+            storage=f"sqlite:///{path.resolve()}",
+            study_name=NAME,
+            direction="maximize",
+            load_if_exists=True,
+            pruner=pruners[pruner](),
+        )
+    except (SQLAlchemyError, RuntimeError) as error:
+        problem = str(error).splitlines()[0]
+        raise SavedFileError(
+            f"this is no study that can be read ({problem})", path=path, remedy="Choose another --study."
+        ) from None
+    for name, value in identity.items():
+        if study.user_attrs.setdefault(name, value) != value:
+            raise SettingsError(f"the study has begun with other {name}", path=path, remedy="Choose another --study.")
+        study.set_user_attr(name, value)
+    return study
+
+
+class _Search:
+    """A study and what it takes to try something."""
+
+    def __init__(
+        self,
+        study: optuna.Study,
+        folder: Path,
+        dataset: Dataset,
+        settings: Settings,
+        what: str,
+        space: Space,
+        make_watchers: MakeWatchers,
+    ) -> None:
+        self._study, self._folder, self._dataset, self._settings = study, folder, dataset, settings
+        self._what, self._space, self._make_watchers = what, space, make_watchers
+        self._scorer: Path | None = None
+        self._states = _optuna().trial.TrialState
+
+    @property
+    def done(self) -> list[optuna.trial.FrozenTrial]:
+        """Trials that came to an end."""
+        return self._study.get_trials(deepcopy=False, states=(self._states.COMPLETE, self._states.PRUNED))
+
+    def prepare(self, scorer_run: Path | None) -> None:
+        """Train the walker's scorer, once; take up trials that were stopped; begin a new study with the recipe's own values."""
+        if self._what == WALKER and walker_runs.needs_scorer(self._settings):
+            self._scorer = scorer_run or self._trained_scorer()
+        for stopped in self._study.get_trials(states=(self._states.RUNNING,)):
+            attributes = {"folder": stopped.user_attrs.get("folder", f"trial-{stopped.number}")}
+            self._study.tell(stopped.number, state=self._states.FAIL)
+            self._study.enqueue_trial(stopped.params, user_attrs=attributes)
+        if not self._study.get_trials(deepcopy=False):
+            dumped: dict[str, Any] = self._settings.model_dump()
+            own = {name: dumped[name.partition(".")[0]][name.partition(".")[2]] for name in self._space}
+            if all(self._space[name].holds(value) for name, value in own.items()):
+                self._study.enqueue_trial(own)
+
+    def _trained_scorer(self) -> Path:
+        watchers = self._make_watchers("scorer", self._settings.scorer.epochs)
+        run = scorer_runs.train_into(self._folder / "scorer", self._dataset, self._settings, resume=True, watchers=watchers)
+        if run.about.get("status") != "finished":
+            raise KeyboardInterrupt
+        return run.path
+
+    def try_one(self, seed: int, on_values: Callable[[Mapping[str, Any]], None]) -> bool:
+        """One trial; False if it was interrupted, and is to be taken up again."""
+        optuna = _optuna()
+        self._study.sampler = optuna.samplers.TPESampler(seed=seed)
+        trial = self._study.ask()
+        values = {name: _suggested(trial, name, found) for name, found in self._space.items()}
+        folder = self._folder / "trials" / trial.user_attrs.get("folder", f"trial-{trial.number}")
+        trial.set_user_attr("folder", folder.name)
+        on_values(values)
+        try:
+            run = self._train(folder, changed(self._settings, values), trial)
+        except (optuna.TrialPruned, DivergedError):
+            self._study.tell(trial, state=self._states.PRUNED)
+        else:
+            if run.about.get("status") != "finished":
+                return False
+            trial.set_user_attr("epochs", run.about["epochs"])
+            self._study.tell(trial, float(run.about["valid_mrr"]))
+        self._keep_the_best()
+        return True
+
+    def _train(self, folder: Path, settings: Settings, trial: optuna.Trial) -> Run:
+        if self._what != WALKER:
+            watchers = [_Judge(trial, folder), *self._make_watchers("scorer", settings.scorer.epochs)]
+            return scorer_runs.train_into(folder, self._dataset, settings, resume=True, watchers=watchers)
+        return walker_runs.train_into(
+            folder,
+            self._dataset,
+            settings,
+            scorer_run=self._scorer,
+            resume=True,
+            make_watchers=lambda kind, epochs: [_Judge(trial, folder), *self._make_watchers(kind, epochs)],
+        )
+
+    def _keep_the_best(self) -> None:
+        """Remove the runs of trials that are not the best."""
+        best = self._best()
+        kept = None if best is None else best.user_attrs.get("folder")
+        for trial in self.done:
+            name = trial.user_attrs.get("folder")
+            if name and name != kept:
+                shutil.rmtree(self._folder / "trials" / name, ignore_errors=True)
+
+    def _best(self) -> optuna.trial.FrozenTrial | None:
+        finished = [trial for trial in self.done if trial.value is not None and trial.state == self._states.COMPLETE]
+        return max(finished, key=lambda trial: trial.value or 0.0, default=None)
+
+    def found(self, path: Path, was_interrupted: bool) -> Tuned:
+        """What there is to tell, with the preset and the picture written."""
+        trials = [_told(trial, self._states) for trial in self.done]
+        trials.sort(key=lambda trial: (trial.was_pruned, -(trial.mrr or 0.0), trial.number))
+        importance = self._importance()
+        preset, settings, best = None, None, self._best()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if best is not None and best.value is not None:
+            preset, settings = self._folder / BEST, changed(self._settings, best.params)
+            about = f"# Found by `hopwalk tune`: dev MRR {100 * best.value:.2f} in trial {best.number} of {len(trials)}.\n\n"
+            write_text(preset, about + settings_toml(settings))
+        if importance:
+            chart = bar_chart("What moves dev MRR", list(importance.items()), show=lambda value: f"{100 * value:.0f} %")
+            write_text(self._folder / IMPORTANCE, chart)
+        return Tuned(path, preset, tuple(trials), importance, settings, was_interrupted)
+
+    def _importance(self) -> dict[str, float]:
+        """How much of what trials differ in each setting explains; nothing while there are few."""
+        finished = [trial for trial in self.done if trial.state == self._states.COMPLETE]
+        if len(finished) < 4 or len({trial.value for trial in finished}) < 2:
+            return {}
+        found: dict[str, float] = _optuna().importance.get_param_importances(self._study)
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _suggested(trial: optuna.Trial, name: str, found: Any) -> Any:
+    if isinstance(found, Choice):
+        return trial.suggest_categorical(name, found.values)
+    if found.is_whole:
+        return trial.suggest_int(name, int(found.low), int(found.high), log=found.log)
+    return trial.suggest_float(name, found.low, found.high, log=found.log)
+
+
+def _told(trial: optuna.trial.FrozenTrial, states: Any) -> Trial:
+    was_pruned = trial.state == states.PRUNED
+    reached = max(trial.intermediate_values.values(), default=None)
+    epochs = max(trial.intermediate_values, default=0)
+    value = reached if was_pruned else trial.value
+    return Trial(trial.number, value, int(trial.user_attrs.get("epochs", epochs)), was_pruned, trial.params)
+
+
+class _Judge:
+    """A watcher that gives a trial up when it does worse than others did."""
+
+    def __init__(self, trial: optuna.Trial, folder: Path) -> None:
+        self._trial, self._best = trial, 0.0
+        self._reported: set[int] = set()
+        for record in Run(folder).history:  # of a trial that is taken up again
+            self._report(record)
+
+    def on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
+        """Nothing."""
+
+    def on_evaluation(self, record: Mapping[str, Any]) -> None:
+        """Compare the best dev MRR so far with that of other trials after as many epochs."""
+        self._report(record)
+        if self._trial.should_prune():
+            raise _optuna().TrialPruned
+
+    def _report(self, record: Mapping[str, Any]) -> None:
+        self._best = max(self._best, float(record["valid_mrr"]))
+        if record["epoch"] not in self._reported:  # epochs after the last checkpoint are done again
+            self._reported.add(record["epoch"])
+            self._trial.report(self._best, int(record["epoch"]))

@@ -1,0 +1,109 @@
+"""Names that people type: exact, written differently, begun, nearly right, doubtful, and hopeless."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopwalk.data.names import NameIndex, folded
+from hopwalk.data.vocabulary import Vocabulary
+from hopwalk.errors import UnknownNameError
+from tests.support.villages import VILLAGE
+
+BODY = NameIndex(Vocabulary.of(["Blood Cell", "blood-cell ", "Body", "body part"]))
+VILLAGERS, KINDS = NameIndex(VILLAGE.entities), NameIndex(VILLAGE.relations, "relation")
+
+
+def names_of(index: NameIndex, vocabulary: Vocabulary, text: str, limit: int = 10) -> list[str]:
+    return [vocabulary.name(id_) for id_ in index.search(text, limit)]
+
+
+def test_found_but_for_case_blanks_and_underscores():
+    people = Vocabulary.of(["Ann_Lee", "bob", "Straße", "Zoe\u0301"])
+    index = NameIndex(people)
+    for text, label in [("ann lee", "Ann_Lee"), ("BOB", "bob"), ("STRASSE", "Straße"), ("zo\u00e9", "Zoe\u0301")]:
+        assert people[index.id(text)] == label
+
+
+def test_exact_names_come_first_and_doubtful_ones_are_asked_back():
+    assert BODY.id("Blood Cell") == 0
+    with pytest.raises(
+        UnknownNameError, match=r"'bloodcell' may be any of several entities\. Which one: Blood Cell, blood-cell \?"
+    ):
+        BODY.id("bloodcell")
+
+
+def test_readable_names_count_after_labels():
+    keys = Vocabulary.of(["Q1", "Q2", "Q3", "Q4"], names={"Q1": "Paris", "Q2": "paris", "Q3": "Ulm", "Q4": "Q1"})
+    index = NameIndex(keys)
+    assert [index.id(text) for text in ("Q1", "Paris", "ULM", "q2")] == [0, 0, 2, 1]
+    with pytest.raises(UnknownNameError, match=r"several entities\. Which one: Q1 \(Paris\), Q2 \(paris\)\?"):
+        index.id("PARIS")
+    assert index.search("par") == [0, 1] and index.search("q") == [0, 1, 2, 3]
+
+
+def test_near_misses_are_suggested():
+    with pytest.raises(UnknownNameError, match=r"there is no entity 'chil 0'\. Did you mean 'child 0'"):
+        VILLAGERS.id("chil 0")
+    with pytest.raises(UnknownNameError, match=r"there is no relation 'father'\. Did you mean '(mother|brother)'"):
+        KINDS.id("father")
+    with pytest.raises(UnknownNameError, match=r"There are: brother, knows, mother, uncle\."):
+        KINDS.id("zzz")
+    with pytest.raises(UnknownNameError) as told:
+        VILLAGERS.id("child")
+    assert 1 <= told.value.remedy.count("'child ") <= 5
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n"])
+def test_nothing_typed(text: str):
+    with pytest.raises(UnknownNameError, match=r"the name of the entity is empty\. Give one, such as 'man 0' or 'man 1'\."):
+        VILLAGERS.id(text)
+
+
+def test_hopeless_names_get_examples():
+    many = Vocabulary.of(f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst")
+    with pytest.raises(UnknownNameError, match=r"there is no entity 'ü+…'\. Names are such as '..', '..' or '..'\."):
+        NameIndex(many).id("ü" * 10_000)
+    with pytest.raises(UnknownNameError, match=r"there is no relation '/'\. The nearest are '..', '..', '..', '..' or '..'\."):
+        NameIndex(many, "relation").id("/")
+
+
+def test_near_misses_among_many():
+    numbers = random.Random(0)
+    words = Vocabulary.of("".join(numbers.choices("aeioulmnrst", k=12)) for _ in range(5000))
+    index = NameIndex(words)
+    for id_ in range(0, 5000, 250):
+        assert index.near(words[id_][:5] + "z" + words[id_][6:])[0] == id_
+
+
+def test_search_begins_with_beginnings():
+    words = Vocabulary.of(["cell", "cell_function", "blood_cell", "Cellist", "excellent", "organ", "/body/cell"])
+    index = NameIndex(words)
+    expected = ["cell", "Cellist", "cell_function", "blood_cell", "/body/cell", "excellent"]
+    assert names_of(index, words, "CELL") == expected
+    assert names_of(index, words, "cell", limit=3) == expected[:3]
+    assert names_of(index, words, "cell fun") == names_of(index, words, "cellfun") == ["cell_function"]
+    assert names_of(index, words, "zzz") == [] and names_of(index, words, "cell", limit=0) == []
+    assert (
+        names_of(index, words, "")
+        == names_of(index, words, "_ ")
+        == ["cell", "organ", "Cellist", "blood_cell", "excellent", "/body/cell", "cell_function"]
+    )
+
+
+@given(st.lists(st.text(max_size=8), min_size=1, max_size=20), st.text(max_size=4))
+def test_search_finds_what_looking_at_all_finds(labels: list[str], text: str):
+    words = Vocabulary.of([label.encode(errors="ignore").decode() for label in labels])
+    found = NameIndex(words).search(text, limit=100)
+    holding = {id_ for id_ in range(len(words)) if folded(text) in folded(words[id_])}
+    assert len(found) == len({*found}) and holding <= {*found}
+    starting = [id_ for id_ in range(len(words)) if folded(words[id_]).startswith(folded(text))]
+    assert found[: len(starting)] == sorted(starting, key=lambda id_: (len(folded(words[id_])), id_))
+
+
+@given(st.lists(st.text(max_size=8), min_size=1, max_size=20))
+def test_every_label_finds_itself(labels: list[str]):
+    words = Vocabulary.of([label.encode(errors="ignore").decode() for label in labels])
+    index = NameIndex(words)
+    assert [index.id(label) for label in words] == list(range(len(words)))

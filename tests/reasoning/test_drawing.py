@@ -1,0 +1,169 @@
+"""Paths as pictures: boxes and labels that do not overlap, arrows as the facts point, and labels that cannot do harm."""
+
+import re
+from itertools import combinations
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopwalk.reasoning.drawing import draw_paths
+from hopwalk.reasoning.values import Edge, Path
+
+SVG = "{http://www.w3.org/2000/svg}"
+STEROID = [
+    Path("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), -0.5),
+    Path("steroid", (Edge("affects", "gene"), Edge("disrupts", "hormone", is_inverse=True)), -1.0),
+    Path("steroid", (Edge("affects", "cell"), Edge("produces", "hormone")), -1.5),
+    Path("steroid", (Edge("interacts_with", "eicosanoid"),), -2.0),
+]
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\"'><img src=x onerror=alert(1)>",
+    "]]><!--",
+    "&amp;&#0;",
+    "\x00\x1b[31m\ud800\uffff",
+    "שלום עולם",
+    "\u202eevil\u2069",
+    "x" * 10_000,
+    "https://example.org/" + "y" * 10_000,
+    "",
+    " ",
+    "日本語" * 50,
+]
+
+
+class Box(NamedTuple):
+    x: float
+    y: float
+    width: float
+    height: float
+
+    def overlaps(self, other: "Box") -> bool:
+        is_apart = self.x + self.width <= other.x or other.x + other.width <= self.x
+        return not is_apart and not (self.y + self.height <= other.y or other.y + other.height <= self.y)
+
+
+def parsed(svg: str) -> ElementTree.Element:
+    return ElementTree.fromstring(svg)
+
+
+def names(svg: str, kind: str) -> list[str]:
+    return [group.findtext(f"{SVG}title", "") for group in parsed(svg).iter(f"{SVG}g") if group.get("class") == f"hopwalk-{kind}"]
+
+
+def boxes(svg: str) -> list[Box]:
+    return [Box(*(float(rect.get(name, "")) for name in Box._fields)) for rect in parsed(svg).iter(f"{SVG}rect")]
+
+
+def labels(svg: str) -> list[Box]:
+    """About where the labels of edges are."""
+    found = [text for text in parsed(svg).iter(f"{SVG}text") if text.get("class") == "hopwalk-relation"]
+    places = [(float(text.get("x", "")), float(text.get("y", "")), 3.0 * len(text.text or "")) for text in found]
+    return [Box(x - half, y - 9, 2 * half, 12) for x, y, half in places]
+
+
+def test_source_left_answers_right_and_boxes_merged():
+    svg = draw_paths(STEROID)
+    assert names(svg, "source") == ["steroid"] and sorted(names(svg, "entity")) == ["cell", "gene"]
+    assert sorted(names(svg, "answer")) == ["eicosanoid", "hormone"]  # the short path ends there too
+    columns = {rect.get("fill"): float(rect.get("x", "")) for rect in parsed(svg).iter(f"{SVG}rect")}
+    assert columns["#3467c9"] < columns["currentColor"] < columns["#17805a"]
+
+
+def test_facts_are_told_in_their_own_direction():
+    told = "\n".join(names(draw_paths(STEROID), "edge"))
+    assert "eicosanoid —affects→ cell" in told and "hormone —disrupts→ gene" in told and "cell —produces→ hormone" in told
+
+
+def heads_of(svg: str) -> list[tuple[float, float]]:
+    """Where arrow heads are, and how far back they reach."""
+    return [(float(tip), float(back)) for tip, back in re.findall(r'd="M([\d.]+) [\d.]+ l(-?[\d.]+) ', svg)]
+
+
+def test_arrows_of_inverse_edges_point_back():
+    ((forth, back),) = heads_of(draw_paths([Path("a", (Edge("r", "b"),), -1.0)]))
+    left, right = boxes(draw_paths([Path("a", (Edge("r", "b"),), -1.0)]))
+    assert forth == right.x and back < 0
+    ((tip, back),) = heads_of(draw_paths([Path("a", (Edge("r", "b", is_inverse=True),), -1.0)]))
+    assert tip == left.x + left.width and back > 0
+
+
+def test_likely_paths_are_thick():
+    widths = [
+        float(width) for width in re.findall(r'stroke="currentColor" stroke-width="([\d.]+)" stroke-opacity', draw_paths(STEROID))
+    ]
+    assert max(widths) == pytest.approx(3.2) and min(widths) < 2.5
+    flat = draw_paths([Path("a", (Edge("r", "b"),), float("-inf"))])
+    assert 'stroke-width="3.2"' in flat
+
+
+def test_crossings_are_cut():
+    """Two chains that begin in one order and end in the other need not cross."""
+    paths = [Path("s", (Edge("r1", a), Edge("r2", b)), -1.0) for a, b in [("a1", "b2"), ("a2", "b1"), ("a3", "b3"), ("a1", "b4")]]
+    rows = [(float(text.get("y", "")), (text.text or "")[1:-1]) for text in parsed(draw_paths(paths)).iter(f"{SVG}text")]
+    order = [name for _, name in sorted(rows)]
+    places = [order.index(name) for name in ("a1", "a2", "a3")]
+    ends = [min(order.index("b2"), order.index("b4")), order.index("b1"), order.index("b3")]
+    assert sorted(range(3), key=places.__getitem__) == sorted(range(3), key=ends.__getitem__)
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from("rst"), st.sampled_from("abcdefg"), st.booleans()), max_size=3),
+        min_size=1,
+        max_size=15,
+    )
+)
+def test_nothing_overlaps(walks: list[list[tuple[str, str, bool]]]):
+    svg = draw_paths([Path("source", tuple(Edge(*step) for step in walk), -float(n)) for n, walk in enumerate(walks)])
+    things = boxes(svg) + labels(svg)
+    assert not [pair for pair in combinations(things, 2) if pair[0].overlaps(pair[1])]
+    whole = parsed(svg)
+    assert all(box.x >= 0 and box.y >= 0 for box in things)
+    assert all(box.x + box.width <= float(whole.get("width", "")) for box in things)
+    assert all(box.y + box.height <= float(whole.get("height", "")) for box in things)
+
+
+@pytest.mark.parametrize("label", HOSTILE, ids=range(len(HOSTILE)))
+def test_labels_are_shown_and_not_run(label: str):
+    svg = draw_paths([Path(label, (Edge(label, "middle"), Edge("r", label, is_inverse=True)), -1.0), Path(label, (), -2.0)])
+    tags = {element.tag.removeprefix(SVG) for element in parsed(svg).iter()}
+    assert tags <= {"svg", "desc", "g", "title", "rect", "path", "text"}
+    attributes = {name for element in parsed(svg).iter() for name in element.keys()}  # noqa: SIM118
+    assert not [name for name in attributes if name.startswith("on") or name in ("style", "href", "id")]
+    assert svg.encode() and "<!--" not in svg and svg.count("http") - svg.count("https://example.org") * 1 == 1
+    widest = max(len(text.text or "") for text in parsed(svg).iter(f"{SVG}text"))
+    assert widest < 70
+    if label.isprintable() and label.strip():
+        assert names(svg, "source") == [label]  # the tooltip has it all
+
+
+def test_addresses_keep_their_end():
+    svg = draw_paths([Path("a", (Edge("/award/award_nominee/award_nominations./award/award_nomination/award", "b"),), -1.0)])
+    (label,) = [text.text or "" for text in parsed(svg).iter(f"{SVG}text") if text.get("class") == "hopwalk-relation"]
+    assert label[1:-1].startswith("…") and label[1:-1].endswith("award_nomination/award")
+
+
+def test_directions_are_isolated():
+    for text in parsed(draw_paths([Path("שלום", (Edge("مرحبا", "b"),), -1.0)])).iter(f"{SVG}text"):
+        assert (text.text or "").startswith("\u2068") and (text.text or "").endswith("\u2069")
+
+
+def test_many_paths_are_cut():
+    paths = [Path("a", (Edge("r", f"b{n}"),), -float(n)) for n in range(20)]
+    svg = draw_paths(paths, most=5)
+    assert names(svg, "answer") == ["b0", "b1", "b2", "b3", "b4"]
+    assert "the 5 likeliest of 20 paths" in (parsed(svg).get("aria-label") or "")
+
+
+def test_for_those_who_do_not_see_it():
+    whole = parsed(draw_paths(STEROID))
+    assert whole.get("role") == "img" and "4 paths" in (whole.get("aria-label") or "")
+    assert "steroid —affects→ cell ←affects— eicosanoid" in whole.findtext(f"{SVG}desc", "")
+
+
+def test_no_path():
+    assert "no path" in "".join(parsed(draw_paths([])).itertext())

@@ -1,0 +1,54 @@
+"""Pieces of work on all threads."""
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from hopwalk.utils.parallel import on_all_threads
+from hopwalk.walker.decoding import Decoder
+from hopwalk.walker.runs import build_walker
+from tests.support.villages import ALONE, VILLAGE, settings_of
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_results_are_in_the_order_of_the_pieces(three_threads: None):
+    met = threading.Barrier(2, timeout=20)  # so both pieces are worked on at once, or it breaks
+
+    def work(piece: int) -> tuple[int, int]:
+        met.wait()
+        return piece * piece, torch.get_num_threads()
+
+    assert on_all_threads(work, [3, 4]) == [(9, 1), (16, 1)]
+    assert torch.get_num_threads() == 3
+
+
+def test_one_piece_has_all_threads(three_threads: None):
+    assert on_all_threads(lambda _: torch.get_num_threads(), ["whole"]) == [3]
+    assert on_all_threads(str, []) == []
+
+
+def test_an_error_is_told_and_threads_are_given_back(three_threads: None):
+    with pytest.raises(ZeroDivisionError):
+        on_all_threads(lambda piece: 1 // piece, [1, 0, 2])
+    assert torch.get_num_threads() == 3
+
+
+def test_decoding_is_the_same_on_any_number_of_threads(three_threads: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("hopwalk.walker.decoding.WALKS_AT_ONCE", 1)  # a question a piece
+    settings = settings_of(ALONE | {"walk.beam": 4})
+    walker = build_walker(VILLAGE, settings)
+    walker.policy.eval()
+    decoder, asked = Decoder(walker, settings, None), VILLAGE.train[:12]
+    together = decoder.path_scores(asked.heads, asked.relations)
+    torch.set_num_threads(1)
+    assert np.array_equal(decoder.path_scores(asked.heads, asked.relations), together)

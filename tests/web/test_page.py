@@ -1,0 +1,308 @@
+"""The page in a real browser: type, choose, click, read the path, follow the link; by keyboard; with labels that mean harm."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from hopwalk.reasoning.asking import ask
+from hopwalk.web import tasks
+from hopwalk.web.runs import ServedRun
+from tests.support.browsing import chromium, require_chromium
+from tests.support.serving import IMAGE, LONG, OVERRIDE, QUOTES, SCRIPT, Client, serving
+
+OpenPage = Callable[..., Page]
+VIEW = "?head=child+0&relation=uncle"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    require_chromium()
+    with chromium() as made:
+        yield made
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """What the pages said on their consoles, and the errors in them."""
+    return []
+
+
+@pytest.fixture
+def open_page(browser: Browser, client: Client, said: list[str]) -> Iterator[OpenPage]:
+    """Opens the page; in the end, nothing may have failed in it, been refused by its policy, or come from another host."""
+    contexts: list[BrowserContext] = []
+    requested: list[str] = []
+
+    def open_(path: str = "", *, address: str = client.address, **options: Any) -> Page:
+        context = browser.new_context(**({"viewport": {"width": 1200, "height": 900}} | options))
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("console", lambda message: said.append(message.text) if "Failed to load" not in message.text else None)
+        page.on("request", lambda request: requested.append(request.url))
+        page.goto(address + path)
+        return page
+
+    expect.set_options(timeout=20_000)
+    yield open_
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert all(url.startswith(("http://127.0.0.1:", "data:")) for url in requested)
+
+
+def best_answer(served_runs: Mapping[str, ServedRun]) -> Any:
+    return ask(served_runs["village"].trained, "child 0", "uncle", k=10)[0]
+
+
+def test_type_choose_click_and_read_the_path(open_page: OpenPage, served_runs: Mapping[str, ServedRun]):
+    page = open_page()
+    expect(page.locator("#welcome h1")).to_be_visible()
+    page.locator("#head").fill("chil")
+    page.get_by_role("option", name="child 0", exact=True).click()
+    expect(page.locator("#relation")).to_be_focused()
+    options = page.locator("#relation-list [role=option]")
+    expect(options.first).to_contain_text("fact")  # relations of this child come first
+    page.locator("#relation-list [role=option]", has_text="uncle").first.click()
+    expect(page.locator("#asked")).to_have_text("child 0 —uncle→ ?")
+    expect(page.locator("#answers > li")).to_have_count(10)
+
+    answer = best_answer(served_runs)
+    first = page.locator("#answers button").first
+    expect(first.locator(".who")).to_contain_text(answer.entity)
+    expect(first.locator(".kind")).to_have_text("known" if answer.is_known else "predicted")
+    expect(first.locator(".path")).to_have_text(str(answer.paths[0]))
+    first.click()
+    expect(first).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#claim")).to_have_text(f"child 0 —uncle→ {answer.entity}")
+    expect(page.locator(".reasons .rule").first).to_contain_text("uncle(X,Y) ⇐ ")
+    expect(page.locator(".confidence").first).to_contain_text("holds")
+    drawn = page.locator(".picture svg")
+    expect(drawn).to_be_visible()
+    expect(drawn).to_contain_text("child 0")
+    expect(drawn).to_contain_text(answer.entity)
+
+
+def test_the_link_shows_the_same_view_and_back_goes_back(open_page: OpenPage):
+    page = open_page(VIEW)
+    page.locator("#answers button").nth(2).click()
+    expect(page.locator("#claim")).to_be_visible()
+    claim, link = page.locator("#claim").inner_text(), page.url
+    assert "answer=" in link
+
+    other = open_page(link.partition("/?")[2].join(["?", ""]))
+    expect(other.locator("#claim")).to_have_text(claim)
+    expect(other.locator("#answers button").nth(2)).to_have_attribute("aria-pressed", "true")
+    expect(other.locator("#head")).to_have_value("child 0")
+
+    page.locator("#new").check()
+    expect(page.locator("#explanation")).to_be_hidden()
+    expect(page.locator(".kind.known")).to_have_count(0)
+    page.go_back()
+    expect(page.locator("#claim")).to_have_text(claim)
+    expect(page.locator("#new")).not_to_be_checked()
+    page.go_back()
+    expect(page.locator("#hint")).to_be_visible()
+    page.go_forward()
+    expect(page.locator("#claim")).to_have_text(claim)
+
+
+def test_by_keyboard_alone(open_page: OpenPage):
+    page = open_page()
+    expect(page.locator("#head")).to_be_focused()
+    page.keyboard.type("child 1")
+    expect(page.locator("#head")).to_have_attribute("aria-expanded", "true")
+    expect(page.locator("#head-list [aria-selected=true]")).to_have_text("child 1")
+    page.keyboard.press("ArrowUp")  # to the last one, and on to the first
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#head")).to_have_attribute("aria-activedescendant", "head-list-0")
+    page.keyboard.press("Enter")
+    expect(page.locator("#relation")).to_be_focused()
+    expect(page.locator("#relation-list")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#relation-list")).to_be_hidden()
+    page.keyboard.type("unc")
+    expect(page.locator("#relation-list [aria-selected=true]")).to_have_text(
+        "—uncle→" + page.locator("#relation-list [aria-selected=true] .detail").inner_text()
+    )
+    page.keyboard.press("Enter")
+    expect(page.locator("#asked")).to_have_text("child 1 —uncle→ ?")
+
+    for _ in range(4):  # ask, check box, first answer, and perhaps one more
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.className") == "answer":
+            break
+    expect(page.locator("#answers button").first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#answers button").nth(1)).to_be_focused()
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Enter")
+    expect(page.locator("#claim")).to_be_visible()
+
+
+def test_why_not_for_a_name_typed_in(open_page: OpenPage):
+    page = open_page("?run=hostile&head=plain&relation=meets")
+    page.locator("#other").fill("isl")
+    page.get_by_role("option", name="island").click()
+    expect(page.locator(".why-not")).to_have_text("Why not: no path of at most 3 hops leads there.")
+    page.locator("#other").fill("nobody at all")
+    page.locator("#why button").click()
+    expect(page.locator("#problem")).to_contain_text("There is no entity 'nobody at all'")
+
+
+def test_mistyped_names_are_suggested(open_page: OpenPage):
+    page = open_page("?head=childd+3&relation=uncle")
+    expect(page.locator("#problem")).to_contain_text("There is no entity 'childd 3'")
+    page.locator(".suggestion", has_text="child 3").first.click()
+    expect(page.locator("#asked")).to_have_text("child 3 —uncle→ ?")
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_examples_and_other_runs(open_page: OpenPage):
+    page = open_page()
+    page.locator("#run").select_option("hostile")
+    expect(page.locator("#about")).to_contain_text("8 facts about 8 entities and 2 relations")
+    assert "run=hostile" in page.url
+    page.locator("#examples a").first.click()
+    expect(page.locator("#answers > li").first).to_be_visible()
+    page.locator(".home").click()
+    expect(page.locator("#welcome")).to_be_visible()
+
+
+@pytest.mark.parametrize("head", [SCRIPT, IMAGE, QUOTES, OVERRIDE, LONG], ids=["script", "image", "quotes", "override", "long"])
+def test_labels_are_shown_not_run(open_page: OpenPage, head: str):
+    page = open_page(f"?run=hostile&relation=meets&head={quote(head)}")
+    expect(page.locator("#asked .label").first).to_have_text(head)
+    shown = page.locator("#answers .who .label").all_text_contents()
+    assert {SCRIPT, IMAGE, QUOTES, OVERRIDE, LONG} <= {*shown}
+    for place in (0, 3):
+        page.locator("#answers button").nth(place).click()
+        expect(page.locator("#claim .label").last).to_have_text(shown[place])
+    assert page.title().endswith("hopwalk")
+    assert page.evaluate("document.querySelectorAll('script').length") == 2
+    assert page.evaluate("document.querySelectorAll('main img, main script, svg script, svg image').length") == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_labels_in_suggestions_are_shown_not_run(open_page: OpenPage):
+    page = open_page("?run=hostile")
+    page.locator("#head").fill("<img")
+    expect(page.locator("#head-list [role=option] .label").first).to_have_text(IMAGE)
+    page.keyboard.press("Enter")
+    expect(page.locator("#relation-list [role=option]").first).to_be_visible()
+    assert "</text><script>alert(1)</script>" in page.locator("#relation-list .relation").all_text_contents()
+    assert page.title() == "hopwalk"
+
+
+def test_even_a_hostile_drawing_cannot_run(open_page: OpenPage, said: list[str], monkeypatch: pytest.MonkeyPatch):
+    """The page does not rely on the server's drawing being harmless."""
+    svg = "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9' onload='document.title=1'>"
+    svg += (
+        "<script>document.title=1</script><foreignObject/><a href='javascript:alert(1)'/><circle r='3' style='fill:red'/></svg>"
+    )
+    monkeypatch.setattr(tasks, "draw_paths", lambda paths: svg)
+    page = open_page(VIEW)
+    page.locator("#answers button").first.click()
+    expect(page.locator(".picture svg circle")).to_have_count(1)
+    assert page.evaluate("document.querySelector('.picture svg').innerHTML").count("<") == 2
+    assert page.title() == "child 0 · uncle · hopwalk"
+    assert said and all("Content Security Policy" in message for message in said)  # the policy has refused it too
+    said.clear()
+
+
+@pytest.mark.parametrize("width", [320, 400])
+def test_a_phone(open_page: OpenPage, width: int):
+    page = open_page(VIEW, viewport={"width": width, "height": 700}, has_touch=True, is_mobile=True)
+    page.locator("#answers button").nth(1).tap()
+    expect(page.locator("#answers li").nth(1).locator("#claim")).to_be_in_viewport()  # below the answer it explains
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    touched = page.locator("input[type=text]:visible, .ask:visible, .answer")
+    assert min(touched.evaluate_all("parts => parts.map(part => part.offsetHeight)")) >= 40
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of `rgb(…)`, as WCAG defines it."""
+    parts = [int(part) / 255 for part in colour.removeprefix("rgb(").rstrip(")").split(",")]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+CONTRASTS = """() => [...document.querySelectorAll('main *, header *, footer *')].flatMap(part => {
+    if (![...part.childNodes].some(child => child.nodeType === 3 && child.data.trim()) || !part.checkVisibility()) return [];
+    if (part.closest('svg')) return [];
+    let ground = part;
+    while (ground && getComputedStyle(ground).backgroundColor === 'rgba(0, 0, 0, 0)') ground = ground.parentElement;
+    const drawn = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    const rgb = (colour) => {
+        drawn.fillStyle = colour;
+        drawn.fillRect(0, 0, 1, 1);
+        return 'rgb(' + [...drawn.getImageData(0, 0, 1, 1).data].slice(0, 3).join(',') + ')';
+    };
+    const colours = [getComputedStyle(part).color, getComputedStyle(ground ?? document.body).backgroundColor];
+    return [[part.className + ' ' + part.tagName, ...colours.map(rgb)]];
+})"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_can_be_read(open_page: OpenPage, scheme: str):
+    page = open_page(VIEW, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.dataset.theme") == scheme
+    page.locator("#answers button").first.click()
+    expect(page.locator("#claim")).to_be_visible()
+    found = page.evaluate(CONTRASTS)
+    assert len(found) > 40
+    for name, text, ground in found:
+        dark, light = sorted([luminance(text), luminance(ground)])
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, (name, text, ground)
+    dark_ground = luminance(page.evaluate("getComputedStyle(document.body).backgroundColor")) < 0.1
+    assert dark_ground == (scheme == "dark")
+
+
+def test_colours_can_be_chosen_and_are_kept(open_page: OpenPage):
+    page = open_page(color_scheme="light")
+    page.get_by_role("button", name="Dark colours").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(page.locator("#theme")).to_have_attribute("aria-pressed", "true")
+
+
+def test_the_token_is_asked_for_or_taken_from_the_link(open_page: OpenPage, served_runs: Mapping[str, ServedRun]):
+    with serving(served_runs, token="correct-horse") as guarded:
+        page = open_page(VIEW, address=guarded.address)
+        expect(page.locator("#token")).to_be_visible()
+        page.locator("#token-value").fill("wrong")
+        page.keyboard.press("Enter")
+        expect(page.locator("#token-value")).to_have_value("")
+        expect(page.locator("#token")).to_be_visible()
+        page.locator("#token-value").fill("correct-horse")
+        page.keyboard.press("Enter")
+        expect(page.locator("#answers > li").first).to_be_visible()
+        page.reload()
+        expect(page.locator("#answers > li").first).to_be_visible()
+
+        linked = open_page(f"{VIEW}#token=correct-horse", address=guarded.address)
+        expect(linked.locator("#answers > li").first).to_be_visible()
+        assert "correct-horse" not in linked.url
+
+
+def test_a_server_that_has_gone(open_page: OpenPage, served_runs: Mapping[str, ServedRun]):
+    with serving(served_runs) as short_lived:
+        page = open_page(VIEW, address=short_lived.address)
+        expect(page.locator("#answers > li").first).to_be_visible()
+    page.locator("#answers button").first.click()
+    expect(page.locator("#problem")).to_contain_text("The server cannot be reached.")
+
+
+def test_the_page_of_the_api_lists_every_operation(open_page: OpenPage, client: Client):
+    page = open_page("docs")
+    paths = client.get("openapi.json").json()["paths"]
+    expect(page.locator(".operation")).to_have_count(len(paths))
+    page.locator(".operation", has_text="/api/v1/ask").locator("summary").click()
+    expect(page.get_by_text("How many answers.")).to_be_visible()
+    expect(page.locator(".operation[open] pre")).to_contain_text(f"curl {client.address}api/v1/ask")
