@@ -43,42 +43,42 @@ print([after - before for before, after in zip(marks, marks[1:])])
 """
 
 
-def cold_start(run: Path, question: tuple[str, str], repeats: int) -> dict[str, float]:
+def cold_start(run: Path, query: tuple[str, str], repeats: int) -> dict[str, float]:
     """The seconds of each stage, of the repetition that took least in all."""
     import time
 
     turns = []
     for _ in range(repeats):
-        command = [sys.executable, "-c", COLD, str(run), *question, str(time.time())]
+        command = [sys.executable, "-c", COLD, str(run), *query, str(time.time())]
         printed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
         turns.append(json.loads(printed))
     return dict(zip(STAGES, (round(seconds, 3) for seconds in min(turns, key=sum)), strict=True))
 
 
-def throughput(run: Path, num_questions: int, repeats: int) -> dict[str, Any]:
+def throughput(run: Path, num_queries: int, repeats: int) -> dict[str, Any]:
     """Questions a second, one after the other and together, and how many answers have the same place in both."""
     import torch
 
     from hopwalk.reasoning.reasoner import LoadedWalker
 
     walker = LoadedWalker.of(run)
-    questions = _questions(walker.dataset, num_questions)
-    walker.ask_many(questions[:8])  # tables that are made once
+    queries = _queries(walker.dataset, num_queries)
+    walker.ask_many(queries[:8])  # tables that are made once
     alone, together = [], []
     for _ in range(repeats):
         start = perf_counter()
-        one_by_one = [walker.ask(*question) for question in questions]
+        one_by_one = [walker.ask(*query) for query in queries]
         alone.append(perf_counter() - start)
         start = perf_counter()
-        at_once = walker.ask_many(questions)
+        at_once = walker.ask_many(queries)
         together.append(perf_counter() - start)
     pairs = [pair for one, other in zip(one_by_one, at_once, strict=True) for pair in zip(one, other, strict=True)]
-    rates = len(questions) / min(alone), len(questions) / min(together)
+    rates = len(queries) / min(alone), len(queries) / min(together)
     return {
         "beam": walker.settings.walk.beam,
         "hops": walker.settings.walk.hops,
         "threads": torch.get_num_threads(),
-        "questions": len(questions),
+        "questions": len(queries),
         "alone_per_second": round(rates[0], 1),
         "together_per_second": round(rates[1], 1),
         "ratio": round(rates[1] / rates[0], 2),
@@ -86,21 +86,21 @@ def throughput(run: Path, num_questions: int, repeats: int) -> dict[str, Any]:
     }
 
 
-def _questions(dataset: Any, most: int) -> list[tuple[str, str]]:
+def _queries(dataset: Any, most: int) -> list[tuple[str, str]]:
     asked = list(dict.fromkeys((head, relation) for head, relation, _ in dataset.labels_of(dataset.test)))
     order = np.random.default_rng(0).permutation(len(asked))[:most]
     return [asked[row] for row in order.tolist()]
 
 
-def measure(runs: list[Path], num_questions: int, repeats: int) -> dict[str, Any]:
+def measure(runs: list[Path], num_queries: int, repeats: int) -> dict[str, Any]:
     """All measurements."""
     from hopwalk.learning.run import Run
 
     found: dict[str, Any] = {"machine": asdict(describe_machine()), "cold": {}, "throughput": {}}
     for run in runs:
         dataset = Run.open(run).dataset
-        found["cold"][dataset.name] = cold_start(run.resolve(), _questions(dataset, 1)[0], max(repeats, 3))
-        found["throughput"][dataset.name] = throughput(run, num_questions, repeats)
+        found["cold"][dataset.name] = cold_start(run.resolve(), _queries(dataset, 1)[0], max(repeats, 3))
+        found["throughput"][dataset.name] = throughput(run, num_queries, repeats)
     return found
 
 
@@ -144,7 +144,7 @@ def main() -> None:
     if args.tables:
         fill_in(PAGE, json.loads(args.out.read_text(encoding="utf-8")))
         return
-    found = measure(args.runs, args.questions, args.repeats)
+    found = measure(args.runs, args.queries, args.repeats)
     write_text(args.out, json.dumps(found, indent=2) + "\n")
     for rows in tables(found).values():
         shown = Table(*(cell.strip() for cell in rows.splitlines()[0].strip("|").split("|")))

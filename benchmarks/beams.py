@@ -14,12 +14,12 @@ from typing import Any
 
 from benchmarks.machine import PROJECT
 from hopwalk.config.settings import changed
-from hopwalk.learning.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
+from hopwalk.learning.ranking import filtered_answers, metrics, split_queries, rank_answers
 from hopwalk.learning.run import write_text
 from hopwalk.paper.source import describe_source
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.runs import TrainedWalker, load_walker
-from hopwalk.walker.training import some_questions
+from hopwalk.walker.training import sample_queries
 
 RUNS, RESULTS = PROJECT / "runs" / "results", PROJECT / "results" / "beams.json"
 
@@ -27,10 +27,10 @@ RUNS, RESULTS = PROJECT / "runs" / "results", PROJECT / "results" / "beams.json"
 def measure(trained: TrainedWalker, beam: int, pooling: str, most: int) -> dict[str, Any]:
     """Dev MRR of tails by paths, and the share of answers that are not reached."""
     settings = changed(trained.settings, {"walk.beam": beam, "walker.pooling": pooling})
-    questions = some_questions(questions_of(trained.dataset, "valid"), most)
-    known, start = answers_to_leave_out(trained.dataset, "valid"), time.perf_counter()
-    decoder = Decoder(trained.walker, settings, trained.opinions)
-    found = metrics(rank_answers(decoder.path_scores, questions, known, num_entities=len(trained.dataset.entities)))
+    queries = sample_queries(split_queries(trained.dataset, "valid"), most)
+    known, start = filtered_answers(trained.dataset, "valid"), time.perf_counter()
+    decoder = Decoder(trained.walker, settings, trained.scorer_logits)
+    found = metrics(rank_answers(decoder.path_scores, queries, known, num_entities=len(trained.dataset.entities)))
     seconds = round(time.perf_counter() - start, 1)
     return {"beam": beam, "pooling": pooling, "valid_mrr": found.mrr, "unreached": found.unreached, "seconds": seconds}
 
@@ -47,9 +47,9 @@ def main() -> None:
         trained, rows = load_walker(RUNS / f"walker-{name}"), []
         for beam in given.beams:
             for pooling in ("max", "sum"):
-                rows.append(measure(trained, beam, pooling, given.questions))
+                rows.append(measure(trained, beam, pooling, given.queries))
                 print(name, rows[-1], flush=True)
-        kept[name] = {"source": describe_source(), "questions": given.questions, "rows": rows}
+        kept[name] = {"source": describe_source(), "questions": given.queries, "rows": rows}
     write_text(RESULTS, json.dumps(kept, indent=1) + "\n")
 
 

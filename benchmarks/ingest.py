@@ -198,7 +198,7 @@ def open_prepared(prepared: Path) -> Timing:
     return timing
 
 
-def look_up_known_answers(prepared: Path, num_questions: int, seed: int) -> dict[str, Any]:
+def look_up_known_answers(prepared: Path, num_queries: int, seed: int) -> dict[str, Any]:
     """The rates of `KnownAnswers.contains` and `.answers`.
 
     `contains` is asked about facts, every second one with a random tail instead of its own. `answers` is asked distinct questions
@@ -216,33 +216,33 @@ def look_up_known_answers(prepared: Path, num_questions: int, seed: int) -> dict
         known.contains(facts.heads[:1], facts.relations[:1], facts.tails[:1])
 
     random = np.random.default_rng(seed)
-    drawn = facts[random.integers(len(facts), size=num_questions)]
+    drawn = facts[random.integers(len(facts), size=num_queries)]
     tails = drawn.tails.copy()
     tails[::2] = random.integers(num_entities, size=len(tails[::2]))
     with containing.running():
         known.contains(drawn.heads, drawn.relations, tails)
 
-    drawn = drawn[: num_questions // 10]
+    drawn = drawn[: num_queries // 10]
     forward = np.stack([drawn.heads, drawn.relations], axis=1)
     backward = np.stack([drawn.tails, dataset.relation_ids.inverse(drawn.relations)], axis=1)
-    questions = np.unique(np.concatenate([forward, backward]), axis=0)
-    random.shuffle(questions)
+    queries = np.unique(np.concatenate([forward, backward]), axis=0)
+    random.shuffle(queries)
     with answering.running():
-        _, answers = known.answers(questions[:, 0].copy(), questions[:, 1].copy())
+        _, answers = known.answers(queries[:, 0].copy(), queries[:, 1].copy())
     return {
         "build_seconds": building.seconds,
         "contains_index_seconds": hashing.seconds,
-        "contains_asked": num_questions,
-        "contains_per_second": num_questions / containing.seconds,
-        "questions_asked": len(questions),
-        "questions_per_second": len(questions) / answering.seconds,
+        "contains_asked": num_queries,
+        "contains_per_second": num_queries / containing.seconds,
+        "questions_asked": len(queries),
+        "questions_per_second": len(queries) / answering.seconds,
         "answers_found": len(answers),
         "answers_per_second": len(answers) / answering.seconds,
         "peak_memory_bytes": answering.peak_memory_bytes,
     }
 
 
-def measure(given: Input, prepared: Path, num_questions: int, seed: int) -> dict[str, Any]:
+def measure(given: Input, prepared: Path, num_queries: int, seed: int) -> dict[str, Any]:
     """Everything measured about one data set, ready for JSON; `prepared` is the folder where hopwalk saves it."""
     reads, runs = [], []
     for _ in range(given.repeats):  # in turns, so that what else the machine does at the time meets both
@@ -277,7 +277,7 @@ def measure(given: Input, prepared: Path, num_questions: int, seed: int) -> dict
             "save": asdict(run.save),
             "open": asdict(in_fresh_process(open_prepared, prepared)),
         },
-        "known_answers": in_fresh_process(look_up_known_answers, prepared, num_questions, seed),
+        "known_answers": in_fresh_process(look_up_known_answers, prepared, num_queries, seed),
     }
 
 
@@ -324,7 +324,7 @@ def run(given: argparse.Namespace, console: Console) -> dict[str, Any]:
             console.print("FB15k-237 is skipped: HOPWALK_MIRROR names no folder that holds its archive.")
         for each in inputs:
             console.print(f"Measuring {each.name} …")
-            measured.append(measure(each, work / f"prepared {each.name}", given.questions, given.seed))
+            measured.append(measure(each, work / f"prepared {each.name}", given.queries, given.seed))
     if source_sha256() != machine.source_sha256:
         raise SystemExit("hopwalk's source changed while it was measured: the numbers belong to no version of it. Run it again.")
     options = ("triples", "entities", "repeats", "questions", "seed")
@@ -409,7 +409,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(markdown_of(json.loads(given.show.read_text(encoding="utf-8"))), end="")
         return
     if given.small:
-        given.triples, given.entities, given.repeats, given.questions = SMALL_TRIPLES, SMALL_ENTITIES, 1, SMALL_TRIPLES
+        given.triples, given.entities, given.repeats, given.queries = SMALL_TRIPLES, SMALL_ENTITIES, 1, SMALL_TRIPLES
     out = given.out or (None if given.small else PROJECT / "results" / "ingest.json")
     console = Console(width=None if sys.stdout.isatty() else 100)
     results = run(given, console)

@@ -156,8 +156,8 @@ class PlainWalker(nn.Module):
 
     def _search(self, asked: Asked, beam: int) -> tuple[Tensor, Tensor]:
         """Beam search; in the end every entity that is reached has the score of its best path (§4.3)."""
-        questions = torch.arange(len(asked.heads))
-        rows, state, scores = questions, None, torch.zeros(len(questions))
+        queries = torch.arange(len(asked.heads))
+        rows, state, scores = queries, None, torch.zeros(len(queries))
         entities, taken = asked.heads, torch.full_like(asked.heads, self.relation_ids.start_id)
         for hop in range(self.settings.hops):
             is_last = hop == self.settings.hops - 1
@@ -165,14 +165,14 @@ class PlainWalker(nn.Module):
             extended = scores[:, None] + choice.log_probs.masked_fill(~choice.is_legal, -torch.inf)  # [W, A]
             if is_last:
                 break
-            scores, picked = extended.view(len(questions), -1).topk(min(beam, extended.numel() // len(questions)))
-            slots, num_actions = len(rows) // len(questions), extended.shape[1]
-            walks = (questions[:, None] * slots + picked // num_actions).flatten()
+            scores, picked = extended.view(len(queries), -1).topk(min(beam, extended.numel() // len(queries)))
+            slots, num_actions = len(rows) // len(queries), extended.shape[1]
+            walks = (queries[:, None] * slots + picked // num_actions).flatten()
             actions = (picked % num_actions).flatten()
             scores, rows, state = scores.flatten(), rows[walks], (state[0][:, walks], state[1][:, walks])
             taken, entities = choice.relations[walks, actions], choice.tails[walks, actions]
-        best = torch.full((len(questions), self.num_entities), -torch.inf)
-        best.scatter_reduce_(1, choice.tails.view(len(questions), -1), extended.view(len(questions), -1), "amax")
+        best = torch.full((len(queries), self.num_entities), -torch.inf)
+        best.scatter_reduce_(1, choice.tails.view(len(queries), -1), extended.view(len(queries), -1), "amax")
         scores, entities = best.topk(min(beam, self.num_entities))
         missing = (0, beam - scores.shape[1])
         scores, entities = functional.pad(scores, missing, value=-torch.inf), functional.pad(entities, missing)
@@ -184,8 +184,8 @@ class PlainWalker(nn.Module):
         """The policy (equations 2–4) of walks that took the relations `taken` to `entities`; `rows` are their questions."""
         here = self._embedded(self.entity_table, entities)
         history, state = self.path_encoder(torch.cat([self._embedded(self.relation_table, taken), here], dim=1)[:, None], state)
-        question = self._embedded(self.relation_table, asked.relations[rows])
-        hidden = self.feed_forward_dropout(self.w1(torch.cat([here, history[:, 0], question], dim=1)).relu())
+        query = self._embedded(self.relation_table, asked.relations[rows])
+        hidden = self.feed_forward_dropout(self.w1(torch.cat([here, history[:, 0], query], dim=1)).relu())
         wanted = self.feed_forward_dropout(self.w2(hidden))
 
         width = int(self.degrees[entities].max())
@@ -280,7 +280,7 @@ def main() -> None:
     torch.manual_seed(0)
     walker, random = PlainWalker(graph, known_answers, settings), np.random.default_rng(0)
     works: list[tuple[Triples, int, Callable[..., Any]]]
-    works = [(dataset.facts, given.questions, walker.train_minibatch)] * given.minibatches
+    works = [(dataset.facts, given.queries, walker.train_minibatch)] * given.minibatches
     works += [(dataset.test, given.decode, partial(walker.decode, beam=128))] if given.decode else []
     for triples, size, work in works:
         chosen = triples[random.choice(len(triples), size)]

@@ -42,12 +42,13 @@ from torch.nn import functional, init
 from benchmarks.ingest import peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine
 from hopwalk.api import load_dataset
-from hopwalk.config.settings import ScorerSettings, load_settings
+from hopwalk.config.settings import ScorerSettings
+from hopwalk.config.loading import load_settings
 from hopwalk.errors import DownloadError
 from hopwalk.learning.optimizers import Optimizer
 from hopwalk.paper.source import source_sha256
 from hopwalk.scorers.models import MODELS, build_scorer
-from hopwalk.scorers.queries import Batch, TrainingQuestions
+from hopwalk.scorers.queries import Batch, TrainingQueries
 
 DATA = ("umls", "kinship", "fb15k-237", "wn18rr", "nell-995")
 CANDIDATES, MANY_ENTITIES = 4096, 20_000  # candidates are measured where there are many entities
@@ -90,24 +91,24 @@ class Work:
     def of(case: Case) -> Work:
         """The same for the same case. All batches are full."""
         dataset = load_dataset(case.data)
-        questions, num_entities = TrainingQuestions.of(dataset), len(dataset.entities)
-        most = 1 if case.is_quick else len(questions) // case.batch_size
+        queries, num_entities = TrainingQueries.of(dataset), len(dataset.entities)
+        most = 1 if case.is_quick else len(queries) // case.batch_size
         size = min(max(SCORED_TAILS[case.model] // num_entities, 1), most) * case.batch_size
-        every = next(questions.batches(len(questions), torch.Generator().manual_seed(case.seed)))
-        ours = every.questions < size
-        chosen = Batch(every.heads[:size], every.relations[:size], every.questions[ours], every.answers[ours])
+        every = next(queries.batches(len(queries), torch.Generator().manual_seed(case.seed)))
+        ours = every.queries < size
+        chosen = Batch(every.heads[:size], every.relations[:size], every.queries[ours], every.answers[ours])
         return Work(num_entities, len(dataset.relations), chosen)
 
-    def questions(self) -> TrainingQuestions:
+    def queries(self) -> TrainingQueries:
         """For us."""
-        ends = torch.bincount(self.chosen.questions, minlength=len(self.chosen.heads)).cumsum(0)
-        return TrainingQuestions(self.chosen.heads, self.chosen.relations, functional.pad(ends, (1, 0)), self.chosen.answers)
+        ends = torch.bincount(self.chosen.queries, minlength=len(self.chosen.heads)).cumsum(0)
+        return TrainingQueries(self.chosen.heads, self.chosen.relations, functional.pad(ends, (1, 0)), self.chosen.answers)
 
     def factory(self) -> Any:
         """For PyKEEN."""
         from pykeen.triples import CoreTriplesFactory
 
-        heads, relations = (column[self.chosen.questions] for column in (self.chosen.heads, self.chosen.relations))
+        heads, relations = (column[self.chosen.queries] for column in (self.chosen.heads, self.chosen.relations))
         triples = torch.stack([heads, relations, self.chosen.answers], dim=1)
         return CoreTriplesFactory(triples, num_entities=self.num_entities, num_relations=2 * self.num_relations)
 
@@ -131,10 +132,10 @@ class Ours:
     def __init__(self, case: Case, work: Work) -> None:
         settings = case.settings()
         scorer = build_scorer(work.num_entities, work.num_relations, settings)
-        self._scorer, self._optimizer, self._questions = (
+        self._scorer, self._optimizer, self._queries = (
             scorer.train(),
             Optimizer(scorer, settings.optimizer, settings.learning_rate),
-            work.questions(),
+            work.queries(),
         )
         self._generator, self._batch_size = torch.Generator().manual_seed(case.seed), case.batch_size
 
@@ -142,7 +143,7 @@ class Ours:
         """So many epochs more."""
         start, cpu_start, loss = perf_counter(), process_time(), 0.0
         for _ in range(num_epochs):
-            for batch in self._questions.batches(self._batch_size, self._generator):
+            for batch in self._queries.batches(self._batch_size, self._generator):
                 loss = self._scorer.learn(batch, self._optimizer, self._generator)
         return Turn(num_epochs, perf_counter() - start, process_time() - cpu_start, loss)
 
@@ -208,10 +209,10 @@ def pykeen_model(settings: ScorerSettings, factory: Any) -> Any:
     from pykeen.models import ComplEx, ConvE, DistMult
 
     scale = settings.initial_scale
-    draw: Any = partial(init.normal_, std=scale) if scale else init.xavier_normal_
+    sample: Any = partial(init.normal_, std=scale) if scale else init.xavier_normal_
     loss = "bcewithlogits" if settings.loss == "binary" else "crossentropy"
     common = {"triples_factory": factory, "embedding_dim": settings.dimension, "loss": loss, "random_seed": settings.seed}
-    common |= {"entity_initializer": draw, "relation_initializer": draw}
+    common |= {"entity_initializer": sample, "relation_initializer": sample}
     if settings.model == "complex":
         return ComplEx(regularizer=None, **common)
     if settings.model == "distmult":
@@ -287,7 +288,7 @@ def products(settings: ScorerSettings, num_entities: int) -> dict[str, tuple[flo
         "[E,Q]@[Q,D]": (operations, lambda: torch.mm(scores, vectors, out=for_table)),
     }
     if settings.model == "conve":
-        height, kernel = settings.picture_height, settings.kernel_size
+        height, kernel = settings.embedding_height, settings.kernel_size
         picture = torch.rand(size, 1, 2 * height, width // height, requires_grad=True)
         filters = torch.rand(settings.num_filters, 1, kernel, kernel, requires_grad=True)
         features = functional.conv2d(picture, filters).detach()
@@ -337,15 +338,15 @@ def measure(case: Case, num_turns: int) -> dict[str, Any]:
         measured[name] = {"turns": [asdict(turn[name]) for turn in turns], **started[name]["about"]}
         for unit in ("examples", "questions"):
             rates = [sizes[unit] * turn[name].epochs / turn[name].seconds for turn in turns]
-            measured[name][f"{unit}_per_second"] = spread(rates)
-    per_question = alone["operations_per_batch"] / case.batch_size / 1e9
-    rates = [per_question * rate for rate in measured["hopwalk"]["questions_per_second"]["all"]]
+            measured[name][f"{unit}_per_second"] = repeat_per_row(rates)
+    per_query = alone["operations_per_batch"] / case.batch_size / 1e9
+    rates = [per_query * rate for rate in measured["hopwalk"]["questions_per_second"]["all"]]
     shares = [rate / max(turn["hopwalk"].mm_gflops) for rate, turn in zip(rates, turns, strict=True)]
     work = zip(WORK, (rates, shares, [rate / alone["gflops_together"] for rate in rates]), strict=True)
-    return {**measured, "useful_work": {name: spread(values) for name, values in work}, "products_alone": alone}
+    return {**measured, "useful_work": {name: repeat_per_row(values) for name, values in work}, "products_alone": alone}
 
 
-def spread(values: Sequence[float]) -> dict[str, Any]:
+def repeat_per_row(values: Sequence[float]) -> dict[str, Any]:
     """The best and the median of rates, and all of them."""
     return {"best": max(values), "median": median(values), "all": list(values)}
 

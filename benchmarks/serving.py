@@ -73,7 +73,7 @@ class Load:
     slowest_ms: float
     errors: int
     mixed_up: int
-    questions_per_batch: float | None
+    queries_per_batch: float | None
     memory_before_mb: float
     memory_after_mb: float
 
@@ -96,7 +96,7 @@ def served(folder: Path, threads: int | None) -> Iterator[str]:
             process.wait(60)
 
 
-def questions_of(run: Run) -> list[tuple[str, str, str]]:
+def split_queries(run: Run) -> list[tuple[str, str, str]]:
     """Held-out facts of the run in a random order, each question once; training facts where none are held out."""
     dataset = run.dataset
     facts = dataset.labels_of(dataset.test) + dataset.labels_of(dataset.valid) or dataset.labels_of(dataset.train)
@@ -105,25 +105,25 @@ def questions_of(run: Run) -> list[tuple[str, str, str]]:
     return distinct
 
 
-def asking(address: str, run: str, questions: Sequence[tuple[str, str, str]]) -> list[Asked]:
+def asking(address: str, run: str, queries: Sequence[tuple[str, str, str]]) -> list[Asked]:
     """Requests for answers."""
     found = []
-    for head, relation, _ in questions:
+    for head, relation, _ in queries:
         body = {"head": head, "relation": relation, "k": K, "paths": PATHS}
         begins = {"run": run, "head": head, "name": head, "relation": relation}
         found.append(Asked(_post(address, "ask", body), _text(begins)[:-1]))
     return found
 
 
-def explaining(address: str, run: str, questions: Sequence[tuple[str, str, str]]) -> list[Asked]:
+def explaining(address: str, run: str, queries: Sequence[tuple[str, str, str]]) -> list[Asked]:
     """Requests for explanations of held-out answers."""
-    bodies = [{"head": head, "relation": relation, "tail": tail} for head, relation, tail in questions]
+    bodies = [{"head": head, "relation": relation, "tail": tail} for head, relation, tail in queries]
     return [Asked(_post(address, "explain", body), _text({"run": run} | body)[:-1]) for body in bodies]
 
 
-def searching(address: str, questions: Sequence[tuple[str, str, str]]) -> list[Asked]:
+def searching(address: str, queries: Sequence[tuple[str, str, str]]) -> list[Asked]:
     """Requests for names that begin as the names of heads do, as they are sent while somebody types."""
-    begun = [head[:length] for head, _, _ in questions for length in range(1, min(len(head), 8) + 1)]
+    begun = [head[:length] for head, _, _ in queries for length in range(1, min(len(head), 8) + 1)]
     return [Asked(_request(address, "GET", f"entities?q={quote(text, safe='')}"), b'{"entities":[') for text in begun]
 
 
@@ -192,7 +192,7 @@ def measure(address: str, operation: str, asked: Sequence[Asked], clients: int, 
         slowest_ms=round(took[-1], 2) if took else float("nan"),
         errors=sum(told != "mixed up" for told in wrong),
         mixed_up=sum(told == "mixed up" for told in wrong),
-        questions_per_batch=round(batched / batches, 2) if batches else None,
+        queries_per_batch=round(batched / batches, 2) if batches else None,
         memory_before_mb=round(before["process_resident_memory_bytes"] / 1e6, 1),
         memory_after_mb=round(after["process_resident_memory_bytes"] / 1e6, 1),
     )
@@ -210,12 +210,12 @@ def metrics_of(address: str) -> dict[str, float]:
 
 def measure_run(folder: Path, clients: Sequence[int], seconds: float, threads: int | None, console: Console) -> list[Load]:
     """All measurements of one run, with one server."""
-    questions, loads = questions_of(Run.open(folder)), []
+    queries, loads = split_queries(Run.open(folder)), []
     with served(folder, threads) as address:
         name = folder.resolve().name
-        plans = [("ask", asking(address, name, questions), count, seconds) for count in clients]
-        plans += [("explain", explaining(address, name, questions), 1, seconds / 4)]
-        plans += [("suggest names", searching(address, questions), 1, seconds / 4)]
+        plans = [("ask", asking(address, name, queries), count, seconds) for count in clients]
+        plans += [("explain", explaining(address, name, queries), 1, seconds / 4)]
+        plans += [("suggest names", searching(address, queries), 1, seconds / 4)]
         for plan in plans:
             loads.append(measure(address, *plan))
             console.print(_table(folder.name, loads[-1:]))

@@ -31,7 +31,8 @@ from benchmarks.machine import PROJECT, describe_machine
 from benchmarks.plain_walker import BENCHMARK_BUCKET_INTERVAL, PlainSettings, PlainWalker
 from benchmarks.powerlaw import power_law_ranks
 from hopwalk.api import load_dataset
-from hopwalk.config.settings import ScorerSettings, Settings, load_settings
+from hopwalk.config.settings import ScorerSettings, Settings
+from hopwalk.config.loading import load_settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.graph import build_graph
 from hopwalk.data.known_answers import KnownAnswers
@@ -40,9 +41,9 @@ from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.learning.run import write_text
 from hopwalk.scorers.models import build_scorer
 from hopwalk.walker.decoding import Decoder
-from hopwalk.walker.forecast import choices_of_walk, operations_of_question, product_rate
-from hopwalk.walker.runs import build_walker
-from hopwalk.walker.scorer_logits import Opinions
+from hopwalk.walker.forecast import choices_of_walk, operations_of_query, product_rate
+from hopwalk.walker.runs import build_environment
+from hopwalk.walker.scorer_logits import ScorerLogits
 from hopwalk.walker.training import WalkerLearner
 
 DATA = ("umls", "kinship", "fb15k-237", "wn18rr", "nell-995")
@@ -70,7 +71,7 @@ class Measured:
     """One side on one data set: minibatches and decoded questions a second, memory, and our floating-point work."""
 
     minibatches_per_second: float
-    questions_per_second: float
+    queries_per_second: float
     peak_memory_bytes: int
     gflops: float = 0.0
     product_gflops: float = 0.0
@@ -95,12 +96,12 @@ def _batches(dataset: Dataset, settings: Settings, number: int) -> list[np.ndarr
     return [random.choice(len(dataset.train), min(settings.walker.batch_size, len(dataset.train)), False) for _ in range(number)]
 
 
-def measure_ours(data: str, threads: int, minibatches: int, num_questions: int) -> Measured:
+def measure_ours(data: str, threads: int, minibatches: int, num_queries: int) -> Measured:
     """Our engine: some minibatches after the first two, then test questions, of which each distinct one is decoded once."""
     torch.set_num_threads(threads)
     dataset, settings = load_dataset(data), paper_settings(data)
-    walker, opinions = build_walker(dataset, settings), Opinions(_scorer(dataset))
-    learner = WalkerLearner(walker, dataset, settings, opinions)
+    walker, scorer_logits = build_environment(dataset, settings), ScorerLogits(_scorer(dataset))
+    learner = WalkerLearner(walker, dataset, settings, scorer_logits)
     generator = torch.Generator().manual_seed(0)
     seconds = []
     rate = product_rate(0.5)
@@ -109,11 +110,11 @@ def measure_ours(data: str, threads: int, minibatches: int, num_questions: int) 
         learner.learn_batch(torch.from_numpy(rows), 1, generator)
         seconds.append(time.perf_counter() - start)
     rate = max(rate, product_rate(0.5))
-    operations = operations_of_question(settings, choices_of_walk(walker.graph)) * settings.walker.batch_size
+    operations = operations_of_query(settings, choices_of_walk(walker.graph)) * settings.walker.batch_size
     pairs = np.unique(np.stack([dataset.test.heads, dataset.test.relations], axis=1), axis=0)
-    asked = _of_some_heads(pairs, num_questions)
+    asked = _of_some_heads(pairs, num_queries)
     walker.policy.eval()
-    decoder = Decoder(walker, settings, opinions)
+    decoder = Decoder(walker, settings, scorer_logits)
     decoder.path_scores(asked[:16, 0], asked[:16, 1])
     start, at_once = time.perf_counter(), max(2**26 // len(dataset.entities), 1)
     for first in range(0, len(asked), at_once):
@@ -135,7 +136,7 @@ def _sample(size: int, most: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.random.default_rng(0).permutation(size)[:most]
 
 
-def measure_plain(data: str, threads: int, minibatches: int, num_questions: int) -> Measured:
+def measure_plain(data: str, threads: int, minibatches: int, num_queries: int) -> Measured:
     """The plain reference: the same minibatches, and one decode for each test triple."""
     torch.set_num_threads(threads)
     dataset, settings = load_dataset(data), paper_settings(data)
@@ -159,7 +160,7 @@ def measure_plain(data: str, threads: int, minibatches: int, num_questions: int)
         facts, start = dataset.train[rows], time.perf_counter()
         walker.train_minibatch(facts.heads, facts.relations, facts.tails)
         seconds.append(time.perf_counter() - start)
-    asked = dataset.test[_sample(len(dataset.test), num_questions)]
+    asked = dataset.test[_sample(len(dataset.test), num_queries)]
     walker.decode(asked.heads[:4], asked.relations[:4], asked.tails[:4], settings.walk.beam)
     start = time.perf_counter()
     walker.decode(asked.heads, asked.relations, asked.tails, settings.walk.beam)
@@ -183,7 +184,7 @@ def measure_growth(num_entities: int, threads: int, minibatches: int) -> dict[st
     settings = load_settings(
         overrides=["walker.dimension=32", "walker.reward_shaping=false", "walker.guidance=0", "graph.fan_out=200"]
     )
-    walker = build_walker(dataset, settings)
+    walker = build_environment(dataset, settings)
     learner = WalkerLearner(walker, dataset, settings, None)
     generator, seconds = torch.Generator().manual_seed(0), []
     for rows in _batches(dataset, settings, minibatches + 2):
@@ -232,9 +233,9 @@ def main() -> None:
             console.print(row)
     else:
         for data in given.data:
-            ours = in_fresh_process(measure_ours, data, given.threads, given.minibatches, given.questions)
-            plain = in_fresh_process(measure_plain, data, given.threads, 2, given.plain_questions)
-            alone = in_fresh_process(measure_ours, data, 1, given.minibatches, given.questions)
+            ours = in_fresh_process(measure_ours, data, given.threads, given.minibatches, given.queries)
+            plain = in_fresh_process(measure_plain, data, given.threads, 2, given.plain_queries)
+            alone = in_fresh_process(measure_ours, data, 1, given.minibatches, given.queries)
             found.setdefault("sets", {})[data] = {
                 "machine": asdict(describe_machine()),
                 "threads": given.threads,
@@ -242,7 +243,7 @@ def main() -> None:
                 "ours_on_one_thread": asdict(alone) | {"share_of_product": alone.share_of_product},
                 "plain": asdict(plain),
                 "training_ratio": ours.minibatches_per_second / plain.minibatches_per_second,
-                "decoding_ratio": ours.questions_per_second / plain.questions_per_second,
+                "decoding_ratio": ours.queries_per_second / plain.queries_per_second,
             }
             console.print(_table({data: found["sets"][data]}))
     write_text(RESULTS, json.dumps(found, indent=1) + "\n")

@@ -12,7 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from hopwalk.learning.run import Run
-    from hopwalk.web.runs import ServedRun
+    from hopwalk.web.runs import RunView
     from tests.support.serving import Client
 
 MIRROR = os.environ.get("HOPWALK_MIRROR")
@@ -45,7 +45,7 @@ def private_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def served_runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ServedRun]:
+def served_runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, RunView]:
     """Two small walkers to serve."""
     from tests.support.serving import train_runs
 
@@ -53,7 +53,7 @@ def served_runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Served
 
 
 @pytest.fixture(scope="module")
-def client(served_runs: Mapping[str, ServedRun]) -> Iterator[Client]:
+def client(served_runs: Mapping[str, RunView]) -> Iterator[Client]:
     """Asks a server of these walkers."""
     from tests.support.serving import serving
 

@@ -30,7 +30,7 @@ from hopwalk.paper.plan import targets_of
 from hopwalk.paper.published import TABLE_2, TABLE_2_QUOTED, TITLES
 from hopwalk.paper.report import figures_of, markdown, sections_of, write_figures
 from hopwalk.paper.tables import best_of
-from tools.result_tables import RESULTS, book, with_tables
+from tools.result_tables import RESULTS, view, with_tables
 
 DOCS = PROJECT / "docs"
 PAGE, FIGURES = DOCS / "paper.md", DOCS / "figures"
@@ -45,7 +45,7 @@ NOT_KEPT = re.compile(r"not (?:kept )?in `results/`")
 
 def page_and_figures() -> tuple[str, dict[str, str]]:
     """The text of `docs/paper.md`, and its figures by name."""
-    sections = sections_of(targets_of(["all"]), book())
+    sections = sections_of(targets_of(["all"]), view())
     return markdown(sections), figures_of(sections)
 
 
@@ -115,7 +115,7 @@ def unmarked(text: str) -> list[str]:
 
 def short_table() -> str:
     """Test MRR in one table: the paper's best beside ours."""
-    known = book()
+    known = view()
     of_paper = [TABLE_2[data] | TABLE_2_QUOTED[data] for data in TITLES]
     walkers, models = (
         [max(numbers[2] for name, numbers in found.items() if name.startswith("walker") == is_walker) for found in of_paper]
@@ -145,7 +145,7 @@ def main() -> None:
     for old in FIGURES.glob("*.svg"):
         if old.stem not in figures:
             old.unlink()
-    write_figures(FIGURES, sections_of(targets_of(["all"]), book()))
+    write_figures(FIGURES, sections_of(targets_of(["all"]), view()))
     pages = {PAGE: text} | {page: filled(page.read_text(encoding="utf-8")) for page in PAGES}
     for page, new in pages.items():
         if not page.exists() or page.read_text(encoding="utf-8") != new:

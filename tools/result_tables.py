@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.machine import PROJECT
 
 from hopwalk.paper.ledger import Ledger
-from hopwalk.paper.parts import Book, spread
+from hopwalk.paper.parts import ResultView, spread
 from hopwalk.paper.plan import Scope
 from hopwalk.paper.published import TABLE_2
 from hopwalk.paper.tables import MODEL_TITLES
@@ -27,9 +27,9 @@ PAPER = {  # test MRR of tails
 }
 
 
-def book() -> Book:
+def view() -> ResultView:
     """The ledger of the project, as the report reads it."""
-    return Book(Ledger(RESULTS), Scope())
+    return ResultView(Ledger(RESULTS), Scope())
 
 
 def results_by_run() -> dict[tuple[str, str, str], list[dict[str, Any]]]:
@@ -149,7 +149,7 @@ def losses_table() -> str:
         "| paths / scorer | unreached | " + " | ".join(strata) + " |",
         "|---|---:" + "|---:" * len(strata) + "|",
     ]
-    known = book()
+    known = view()
     for data in TABLE_2:
         if not (results := known.group(known.scope.walker(data, "complex", "modern")).finished):
             continue
@@ -157,7 +157,7 @@ def losses_table() -> str:
         cells = []
         for stratum in strata:
             found = [test[by]["strata"].get(stratum) for by in ("paths", "scorer")]
-            is_known = all(part and part["num_questions"] >= 10 for part in found)
+            is_known = all(part and part["num_queries"] >= 10 for part in found)
             cells.append(" / ".join(f"{100 * part['mrr']:.1f}" for part in found) if is_known else "")
         lines.append(f"| {data} | {100 * test['paths']['tails']['unreached']:.1f} % | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -1,114 +1,78 @@
-"""The library's front door: what the command line does, from Python."""
+"""The library's verbs: everything the command line does, from Python. `__all__` is the list of public names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hopwalk.config.settings import ReadSettings, Settings, load_settings, suited_settings
+import numpy as np
+
+from hopwalk.config.loading import DEFAULT, load_settings, suited_settings
+from hopwalk.config.settings import GraphSettings, Settings
 from hopwalk.data import catalog
-from hopwalk.data.dataset import Dataset, assemble
-from hopwalk.data.diagnostics import Report, examine
-from hopwalk.data.download import MakeProgressBar
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.diagnostics import Report, diagnose
 from hopwalk.data.graph import Graph, build_graph
-from hopwalk.data.reading import is_there, read_path, split_files
+from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.data.loading import load_dataset, prepare
+from hopwalk.data.pykeen_bridge import from_pykeen, to_pykeen
 from hopwalk.data.splitting import split_dataset
-from hopwalk.errors import DataError, SavedFileError, SettingsError, UnknownNameError, did_you_mean
+from hopwalk.data.writing import write_folder
+from hopwalk.errors import HopwalkError
+from hopwalk.learning.callbacks import Callback, Forecast, MakeCallbacks, no_callbacks
 from hopwalk.learning.run import Run
-from hopwalk.utils.arrays import ArrayFile
 
 if TYPE_CHECKING:
     from hopwalk.learning.evaluation import Evaluation
     from hopwalk.learning.ranking import Directions
-    from hopwalk.learning.training import Watcher
-    from hopwalk.reasoning.comparing import By, Comparison
-    from hopwalk.reasoning.reasoner import LoadedWalker
+    from hopwalk.paper.running import Progress, Reproduced
+    from hopwalk.reasoning.comparing import Comparison
+    from hopwalk.reasoning.reasoner import Reasoner
     from hopwalk.scorers.base import Scorer
     from hopwalk.tuning.study import OnTrial, Pruner, Tuned
-    from hopwalk.walker.forecast import Forecast
-    from hopwalk.walker.runs import MakeWatchers
 
 __all__ = [
+    "Dataset",
+    "Graph",
+    "HopwalkError",
+    "KnownAnswers",
+    "Settings",
     "check",
     "combine_scorers",
     "compare",
     "evaluate",
-    "evaluate_walker",
     "forecast",
+    "from_pykeen",
     "graph_of",
     "load",
     "load_dataset",
     "load_scorer",
-    "open_prepared",
+    "load_settings",
     "prepare",
+    "reproduce",
     "settings_for",
     "split_dataset",
+    "to_pykeen",
     "train",
     "train_scorer",
     "tune",
+    "write_folder",
 ]
-
-PREPARED_DATASET = "dataset.safetensors"
-PREPARED_GRAPH = "graph.safetensors"
-
-
-def load_dataset(
-    data: str | Path,
-    settings: Settings | None = None,
-    *,
-    mirror: Path | None = None,
-    make_progress_bar: MakeProgressBar | None = None,
-) -> Dataset:
-    """A data set by its name in the catalog, by `pykeen:NAME`, or from a file or folder of triples.
-
-    A name of the catalog comes before a file of that name; write `./umls` for the file.
-
-    >>> load_dataset("umls")
-    Dataset('umls': 135 entities, 46 relations, 5,216 facts; 5,216 / 652 / 661 questions)
-    """
-    settings = settings or Settings()
-    if isinstance(data, str) and data.startswith("pykeen:"):
-        from hopwalk.data.pykeen_bridge import from_pykeen
-
-        return from_pykeen(data.removeprefix("pykeen:"), fold_inverses=settings.read.fold_inverses)
-    entry = catalog.find(data) if isinstance(data, str) else None
-    if entry:
-        _refuse_reading_options(settings, entry.name)
-        return catalog.load(entry, mirror=mirror, make_progress_bar=make_progress_bar)
-    path = Path(data)
-    if isinstance(data, str) and not is_there(path) and len(path.parts) == 1:
-        names = [*catalog.entries(), *(entry.name for entry in Path().iterdir())]
-        remedy = did_you_mean(data, names) or f"Data sets: {', '.join(catalog.entries())}; or the path of your own file."
-        raise UnknownNameError(f"there is neither a data set nor a file {data!r}", remedy=remedy)
-    if is_there(path / PREPARED_DATASET):
-        _refuse_reading_options(settings, str(path))
-        if split_files(path):
-            raise DataError("the folder holds a prepared data set and text files", path=path, remedy="Keep one of the two.")
-        return Dataset.load(path / PREPARED_DATASET)
-    labelled = read_path(path, settings.read)
-    name = path.name if path.name not in ("", "..") else path.resolve().name
-    name = name if path.is_dir() else Path(name.removesuffix(".gz")).stem
-    return assemble(name, labelled, fold_inverses=settings.read.fold_inverses)
-
-
-def _refuse_reading_options(settings: Settings, name: str) -> None:
-    if settings.read != ReadSettings():
-        said = [key for key, value in settings.read if value != getattr(ReadSettings(), key)]
-        raise SettingsError(f"{name} is no file of yours: read.{said[0]} has no meaning for it", remedy="Leave it out.")
 
 
 def settings_for(
     data: str | Path, *, preset: str | Path | None = None, overrides: Iterable[str] = (), dataset: Dataset | None = None
 ) -> Settings:
-    """The settings of a preset; where none is named, of the data set's own if the catalog has it, else the defaults.
+    """The settings for a data set: of the preset, or without one of its own preset if the catalog has it, else the defaults.
 
-    For data of your own, give the `dataset` that was loaded from it: defaults are then suited to its size and density.
+    For data of your own, give the `dataset` that was loaded from it: the settings then suit its size and density.
     """
     entry = catalog.find(data) if isinstance(data, str) else None
-    suited = suited_settings(graph_of(dataset).degrees) if dataset is not None and not preset and not entry else {}
-    return load_settings(preset or (entry.name if entry else "default"), overrides=overrides, suited=suited)
+    suited = {}
+    if dataset is not None and not preset and not entry:
+        suited = suited_settings(np.minimum(dataset.degrees, GraphSettings().fan_out) + 1)  # a stay edge each
+    return load_settings(preset or (entry.name if entry else DEFAULT), overrides=overrides, suited=suited)
 
 
 def graph_of(dataset: Dataset, settings: Settings | None = None) -> Graph:
@@ -121,31 +85,8 @@ def graph_of(dataset: Dataset, settings: Settings | None = None) -> Graph:
 
 
 def check(dataset: Dataset, settings: Settings | None = None) -> Report:
-    """The doctor's report on a data set."""
-    return examine(dataset, settings)
-
-
-def prepare(dataset: Dataset, folder: str | Path, settings: Settings | None = None) -> Graph:
-    """Save the data set and its graph to a folder that opens at once, memory-mapped; the graph."""
-    settings = settings or Settings()
-    beside = split_files(Path(folder))
-    if beside:
-        raise DataError(
-            f"the folder holds {beside[0].name}: text and prepared files in one folder would be mixed up", path=folder
-        )
-    graph = graph_of(dataset, settings)
-    about = {"dataset_checksum": dataset.save(Path(folder) / PREPARED_DATASET), **settings.graph.model_dump()}
-    graph = replace(graph, about=about)
-    graph.save(Path(folder) / PREPARED_GRAPH)
-    return graph
-
-
-def open_prepared(folder: str | Path) -> tuple[Dataset, Graph]:
-    """The data set and the graph that `prepare` saved."""
-    file, graph = ArrayFile(Path(folder) / PREPARED_DATASET, kind="dataset"), Graph.load(Path(folder) / PREPARED_GRAPH)
-    if graph.about.get("dataset_checksum") != file.checksum:
-        raise SavedFileError("the data set and the graph of this folder do not belong together", path=folder)
-    return Dataset.from_file(file), graph
+    """The diagnostics of a data set."""
+    return diagnose(dataset, settings)
 
 
 def train_scorer(
@@ -154,18 +95,18 @@ def train_scorer(
     *,
     out: str | Path,
     resume: bool = False,
-    watcher: Watcher | None = None,
+    callbacks: Sequence[Callback] = (),
     tensorboard: bool = False,
 ) -> Run:
     """Train the scorer that the settings describe into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
-    With `resume`, go on with the run that is in the folder; if there is none, begin it; if it is finished, do nothing.
-    A `watcher` is told of every batch and evaluation; `tensorboard` writes the history for TensorBoard too.
+    With `resume`, continue the run in the folder; if there is none, begin it; if it is finished, do nothing.
     """
     from hopwalk.scorers.runs import train_into
 
-    watchers = [watcher] if watcher else []
-    return train_into(Path(out), dataset, settings or Settings(), resume=resume, watchers=watchers, tensorboard=tensorboard)
+    settings = settings or Settings()
+    run, _ = train_into(Path(out), dataset, settings, resume=resume, callbacks=callbacks, tensorboard=tensorboard)
+    return run
 
 
 def train(
@@ -176,15 +117,14 @@ def train(
     scorer: str | Path | None = None,
     start: str | Path | None = None,
     resume: bool = False,
-    make_watchers: MakeWatchers | None = None,
+    make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
 ) -> Run:
-    """Train a scorer and then a walker that it rewards into a new run folder; Ctrl-C ends it early and leaves a usable run.
+    """Train a scorer, then a walker that it rewards, into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
-    With a `scorer`, the folder of a run, that one is copied instead of training another. With `start`, that of a walker,
-    training begins with its parameters and its scorer; with `walker.epochs` 0, only how it answers changes: its scorer,
-    fan-out, beam, hops. With `resume`, go on with the run in the folder. `make_watchers("scorer" or "walker", epochs)` gives
-    those who are told of every batch and evaluation.
+    With a `scorer`, a run folder, that one is copied instead of training another. With `start`, the run folder of a walker,
+    training begins with its parameters and its scorer; with `walker.epochs` 0 only how it answers changes: scorer, fan-out,
+    beam, hops. With `resume`, continue the run in the folder. `make_callbacks(plan)` gives the callbacks of each training.
     """
     from hopwalk.walker.runs import train_into
 
@@ -195,81 +135,66 @@ def train(
         scorer_run=Path(scorer) if scorer else None,
         start=Path(start) if start else None,
         resume=resume,
-        make_watchers=make_watchers or (lambda *_: ()),
+        make_callbacks=make_callbacks,
         tensorboard=tensorboard,
     )
 
 
 def forecast(dataset: Dataset, settings: Settings | None = None) -> Forecast:
-    """About how much memory and time the training of a walker takes on this machine."""
-    from hopwalk.walker.forecast import forecast as make
-    from hopwalk.walker.runs import needs_scorer
+    """The approximate memory and time that the training of a walker takes on this machine."""
+    from hopwalk.walker.forecast import forecast as forecast_training
 
     settings = settings or Settings()
-    return make(graph_of(dataset, settings), len(dataset.train), settings, has_scorer=needs_scorer(settings))
+    has_scorer = settings.walker.needs_scorer
+    return forecast_training(graph_of(dataset, settings), len(dataset.train), settings, has_scorer=has_scorer)
 
 
-def load(run: str | Path) -> LoadedWalker:
-    """The walker of a run folder, to be asked: `hopwalk.load("runs/umls").ask("steroid", "interacts_with")`."""
-    from hopwalk.reasoning.reasoner import LoadedWalker
+def load(run: str | Path) -> Reasoner:
+    """The reasoner of a run folder, to be asked: `hopwalk.load("runs/umls").ask("steroid", "interacts_with")`."""
+    from hopwalk.reasoning.reasoner import Reasoner
 
-    return LoadedWalker.of(run)
+    return Reasoner.load(run)
 
 
 def combine_scorers(runs: Sequence[str | Path], *, out: str | Path) -> Run:
-    """Make an ensemble of several runs, in a new run folder that holds copies of them."""
+    """Combine scorers into an ensemble, in a new run folder that holds copies of them."""
     from hopwalk.scorers.runs import combine_into
 
     return combine_into(Path(out), runs)
 
 
 def load_scorer(run: str | Path) -> Scorer:
-    """The scorer of a run folder, ready to score."""
-    from hopwalk.scorers.runs import load_scorer as load
+    """The scorer of a run folder."""
+    from hopwalk.scorers.runs import load_scorer as load_from
 
-    return load(run)
-
-
-def evaluate(run: str | Path, split: str = "test", *, complete_filter: bool = False) -> Evaluation:
-    """Rank the answers of a split, and write `evaluation-SPLIT.json` into the run folder.
-
-    A scorer's run is ranked by its scores, a walker's by its paths; `evaluate_walker` has its other rankings.
-    """
-    from hopwalk.learning.evaluation import evaluate_split
-
-    folder = Run.open(run)
-    if folder.about["kind"] == "walker":
-        return evaluate_walker(run, split, complete_filter=complete_filter)["paths"]
-    if split == "valid" and folder.settings.scorer.learn_valid:
-        raise DataError("the scorer has learnt the dev facts, so it cannot be asked for them", remedy="Evaluate it on test.")
-    evaluation = evaluate_split(load_scorer(run).numpy_scores, folder.dataset, split, complete_filter=complete_filter)
-    folder.write_json(_evaluation_file(split, complete_filter), evaluation.to_dict())
-    return evaluation
+    return load_from(run)
 
 
-def evaluate_walker(
-    run: str | Path, split: str = "test", *, complete_filter: bool = False, directions: Directions = "tails"
+def evaluate(
+    run: str | Path,
+    split: str = "test",
+    *,
+    complete_filter: bool = False,
+    directions: Directions = "tails",
+    untrained_control: bool = False,
 ) -> dict[str, Evaluation]:
-    """Rank the answers of a split by a walker's paths, by their probability alone, by its scorer alone, and by the blend of both.
+    """Rank the answers of a split by each ranking of the run, and write `evaluation-SPLIT.json` into its folder.
 
-    All of them are written to `evaluation-SPLIT.json` in the run folder. Head questions are asked with `directions="both"`.
+    A scorer's run has the ranking "scorer". A walker's has "policy", and if it has a scorer also "reranked", "scorer" and
+    "blend". `complete_filter` filters test facts on dev too (the paper's appendix). Head queries are asked with
+    `directions="both"`. `untrained_control` adds a walker's rankings with a random policy, as "untrained_policy" and so on.
     """
-    from hopwalk.walker.runs import evaluate_walker as evaluate_trained
-    from hopwalk.walker.runs import load_walker
+    from hopwalk.reasoning.evaluating import evaluate_run
 
-    trained = load_walker(run)
-    found = evaluate_trained(trained, split, complete_filter=complete_filter, directions=directions)
-    content = {name: evaluation.to_dict() for name, evaluation in found.items()}
-    trained.run.write_json(_evaluation_file(split, complete_filter), content | {"blend_weight": trained.blend_weight})
-    return found
+    return evaluate_run(run, split, complete_filter=complete_filter, directions=directions, untrained_control=untrained_control)
 
 
 def compare(
-    first: str | Path, second: str | Path, split: str = "test", *, by: Sequence[By] = ("paths",), num_examples: int = 5
+    first: str | Path, second: str | Path, split: str = "test", *, by: Sequence[str] = ("policy",), num_examples: int = 5
 ) -> Comparison:
-    """Two runs of the same data on the same questions: the difference and how sure it is, relations and examples that changed.
+    """Two runs of the same data on the same queries: the difference and its significance, by relation, with examples.
 
-    `by` says how walkers rank: one of "paths", "probability", "scorer" and "blend" for both runs, or one for each.
+    `by` is the ranking of walkers: "policy", "reranked", "scorer" or "blend", one for both runs or one for each.
     """
     from hopwalk.reasoning.comparing import compare as compare_runs
 
@@ -288,13 +213,13 @@ def tune(
     pruner: Pruner = "median",
     fixed: Sequence[str] = (),
     on_trial: OnTrial | None = None,
-    make_watchers: MakeWatchers | None = None,
+    make_callbacks: MakeCallbacks = no_callbacks,
 ) -> Tuned:
-    """Search for better settings of a walker, or of the scorer whose model is `what`, by dev MRR, until there are so many trials.
+    """Search for better settings of a walker, or of the scorer whose model is `what`, by dev MRR, up to a number of trials.
 
-    `study` is the SQLite file that keeps them; the same call goes on with it. `space` is "paper", "modern" or a TOML file;
-    settings of it that are `fixed` stay. A walker's `scorer`, the folder of a run, is trained first if none is given. The best
-    settings are written as a preset.
+    `study` is the SQLite file that keeps them; the same call continues it. `space` is "paper", "modern" or a TOML file; settings
+    of it that are `fixed` stay. A walker's `scorer`, a run folder, is trained first if none is given. The best settings are
+    written as a preset.
     """
     from hopwalk.tuning.study import tune_into
 
@@ -309,9 +234,39 @@ def tune(
         pruner=pruner,
         fixed=fixed,
         on_trial=on_trial or (lambda *_: None),
-        make_watchers=make_watchers or (lambda *_: ()),
+        make_callbacks=make_callbacks,
     )
 
 
-def _evaluation_file(split: str, complete_filter: bool) -> str:
-    return f"evaluation-{split}{'-complete' if complete_filter and split == 'valid' else ''}.json"
+def reproduce(
+    names: Sequence[str],
+    *,
+    out: str | Path,
+    data_sets: Sequence[str] = (),
+    seeds: Sequence[int] | None = None,
+    quick: bool = False,
+    train: bool = True,
+    runs: Path | None = None,
+    ledger: Path | None = None,
+    most_epochs: int = 0,
+    only: Sequence[str] = (),
+    mirror: Path | None = None,
+    progress: Progress | None = None,
+) -> Reproduced:
+    """Reproduce tables and figures of the paper ("table2", …, or "all"): train what is missing, write the report to `out`."""
+    from hopwalk.paper.running import reproduce as reproduce_paper
+
+    return reproduce_paper(
+        names,
+        out=Path(out),
+        data_sets=data_sets,
+        seeds=seeds,
+        quick=quick,
+        train=train,
+        runs=runs,
+        ledger=ledger,
+        most_epochs=most_epochs,
+        only=only,
+        mirror=mirror,
+        progress=progress,
+    )

@@ -8,7 +8,7 @@ from os import PathLike
 
 
 class HopwalkError(Exception):
-    """Something the user can mend. The command line prints it without a traceback.
+    """Something the user can correct. The command line prints it without a traceback.
 
     >>> print(HopwalkError("the file is empty", path="facts.tsv", remedy="Give a file of triples."))
     facts.tsv: the file is empty. Give a file of triples.
@@ -45,33 +45,31 @@ class DataError(HopwalkError):
 
 
 class UnknownNameError(HopwalkError):
-    """A name that stands for nothing: a data set, an entity, a relation."""
+    """A name that is not known: of a data set, an entity, a relation."""
 
 
 class SettingsError(HopwalkError):
-    """A setting that does not exist or does not fit."""
+    """A setting that does not exist, or an invalid value of one."""
 
 
 class DownloadError(HopwalkError):
     """A file of the catalog could not be fetched whole."""
 
 
-class MissingExtraError(HopwalkError):
-    """A part of hopwalk needs a package that is not installed."""
+class MissingPackageError(HopwalkError):
+    """A part of hopwalk needs an optional package that is not installed."""
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(
-            f"{purpose} needs the package {package}, which is not installed",
-            remedy=f"Install it with: pip install 'hopwalk[{extra}]'",
-        )
+    def __init__(self, package: str, purpose: str) -> None:
+        problem = f"{purpose} needs the package {package}, which is not installed"
+        super().__init__(problem, remedy=f"Install it with: pip install {package}")
 
 
 class DivergedError(HopwalkError):
-    """Training has come to numbers that are none."""
+    """Training diverged: the loss or a parameter is not finite."""
 
 
 class RunError(HopwalkError):
-    """A run folder is missing, damaged, or of other data."""
+    """A run folder is missing, damaged, or belongs to other data."""
 
 
 class SavedFileError(HopwalkError):

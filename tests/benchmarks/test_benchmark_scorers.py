@@ -35,7 +35,7 @@ def test_both_sides_are_asked_the_same_as_with_inverse_triples():
 
     dataset = hopwalk.load_dataset("umls")
     work = Work.of(Case("umls", "complex", "modern", threads=1, is_quick=False))
-    ours, theirs = work.questions(), LCWAInstances.from_triples_factory(work.factory())
+    ours, theirs = work.queries(), LCWAInstances.from_triples_factory(work.factory())
     facts = torch.from_numpy(dataset.facts.array()).long()
     whole = CoreTriplesFactory(facts, num_entities=135, num_relations=46, create_inverse_triples=True)
     assert len(ours) == len(theirs) == 3 * 512  # the full batches of 1,560 questions

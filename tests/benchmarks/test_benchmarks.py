@@ -108,7 +108,7 @@ def test_the_page_shows_the_results():
 
 
 def test_asking_is_measured_and_put_into_the_page(village_run: Path, tmp_path: Path):
-    row = asking.throughput(village_run, num_questions=20, repeats=1)
+    row = asking.throughput(village_run, num_queries=20, repeats=1)
     assert 5 < row["questions"] <= 20 and row["beam"] == 32 and row["together_per_second"] > 0 and row["same_answers"] > 0.9
     stages = asking.cold_start(village_run, ("child 0", "uncle"), repeats=1)
     assert set(stages) == {*asking.STAGES} and min(stages.values()) >= 0

@@ -36,7 +36,7 @@ def test_train_and_evaluate(school: Path, capsys: pytest.CaptureFixture[str]):
     found = json.loads(command(capsys, "evaluate", "runs/school-distmult", "--json").out)
     assert found == json.loads(Path("runs/school-distmult/evaluation-test.json").read_text())
     assert (found["dataset"], found["split"], found["filter"]) == ("school", "test", "all known facts")
-    assert found["tails"]["num_questions"] == found["heads"]["num_questions"] == len(SCHOOL.test)
+    assert found["tails"]["num_queries"] == found["heads"]["num_queries"] == len(SCHOOL.test)
     assert found["both"]["mrr"] == pytest.approx((found["tails"]["mrr"] + found["heads"]["mrr"]) / 2)
     assert found["relations"]["taught_by"]["mrr"] == pytest.approx(found["tails"]["mrr"])
     low, high = found["tails"]["mrr_interval_95"]
@@ -79,7 +79,7 @@ def test_ctrl_c_at_the_command_line(school: Path, capsys: pytest.CaptureFixture[
     assert "finished" not in printed
 
 
-def test_without_dev_and_test_questions(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_without_dev_and_test_queries(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     Path("facts.csv").write_text("a,r,b\nb,r,c\nc,q,a\n")
     printed = command(capsys, "train", "facts.csv", "--scorer", "complex", *TINY, "--out", "run").out
     assert "run: finished after 2 epochs\n" in printed

@@ -10,7 +10,7 @@ import pytest
 
 from hopwalk import api
 from hopwalk.cli import train as cli_train
-from hopwalk.config.settings import load_settings
+from hopwalk.config.loading import load_settings
 from hopwalk.learning.run import Run
 from tests.support.commands import command, mistake
 from tests.support.stopping import StopAt, result_of, results_of, watching
@@ -36,9 +36,9 @@ def test_train_and_evaluate(village_folder: Path, capsys: pytest.CaptureFixture[
     written = json.loads(Path("runs/village/evaluation-test.json").read_text())
     found = json.loads(command(capsys, "evaluate", "runs/village", "--json").out)
     assert all(found[name] == written[name] for name in ("paths", "probability", "scorer", "blend"))
-    assert found["paths"]["heads"]["num_questions"] == 0
+    assert found["paths"]["heads"]["num_queries"] == 0
     found = json.loads(command(capsys, "evaluate", "runs/village", "--both", "--json").out)
-    assert found["paths"]["heads"]["num_questions"] == len(VILLAGE.test)
+    assert found["paths"]["heads"]["num_queries"] == len(VILLAGE.test)
     assert "was finished already" in command(capsys, "train", "village", *SET, "--resume").out
 
 
@@ -91,7 +91,7 @@ def test_options(village_folder: Path, capsys: pytest.CaptureFixture[str], argum
     needs_scorer = bool(walker["reward_shaping"] or walker["guidance"])
     assert (run.path / "scorer").exists() == needs_scorer == ("guided" in (run.path / "card.md").read_text() or needs_scorer)
     assert run.settings.scorer.seed == walker["seed"]
-    rankings = ["paths", *(["probability"] if walker["reward_weight"] else []), "scorer", "blend"]
+    rankings = ["paths", *(["probability"] if walker["rerank_weight"] else []), "scorer", "blend"]
     assert [*api.evaluate_walker(run.path)] == (rankings if needs_scorer else ["paths"])
 
 
@@ -176,7 +176,7 @@ def test_divergence_at_the_command_line(village_folder: Path, capsys: pytest.Cap
     assert "diverged" in mistake(capsys, "train", "village", *SET, "--set", "walker.learning_rate=1e30")
 
 
-def test_no_training_questions(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_no_training_queries(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     api.prepare(replace(VILLAGE, train=VILLAGE.train[:0]), "facts")
     told = mistake(capsys, "train", "facts", *SET)
     assert "has no training questions" in told

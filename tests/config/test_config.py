@@ -1,7 +1,8 @@
 import pytest
 from pydantic import ValidationError
 
-from hopwalk.config.settings import Settings, changed, load_settings, preset_names
+from hopwalk.config.settings import Settings, changed
+from hopwalk.config.loading import load_settings, preset_names
 from hopwalk.data import catalog
 from hopwalk.errors import SettingsError
 

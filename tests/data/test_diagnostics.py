@@ -3,7 +3,8 @@
 import pytest
 
 import hopwalk
-from hopwalk.config.settings import Settings, load_settings
+from hopwalk.config.settings import Settings
+from hopwalk.config.loading import load_settings
 from hopwalk.data.findings import Finding
 from tests.support.helpers import FAMILY, Fact, dataset_of
 
@@ -29,7 +30,7 @@ def test_unseen_and_self_loops():
     assert found["self-loops"].examples == ("ann knows ann",)
 
 
-def test_training_questions_that_the_graph_does_not_know():
+def test_training_queries_that_the_graph_does_not_know():
     assert "of train" in findings([("zoe", "knows", "max")], facts=FAMILY)["unseen-entities"].message
 
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import hopwalk
-from hopwalk.errors import DataError, MissingExtraError
+from hopwalk.errors import DataError, MissingPackageError
 from tests.support.helpers import facts_of, finding, load_text
 
 
@@ -216,7 +216,7 @@ class TestRdf:
 
     def test_without_pyoxigraph(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "pyoxigraph", None)
-        with pytest.raises(MissingExtraError, match=r"pip install 'hopwalk\[rdf\]'"):
+        with pytest.raises(MissingPackageError, match=r"pip install pyoxigraph"):
             load_text(tmp_path, TURTLE, "facts.ttl")
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import hopwalk
-from hopwalk.errors import MissingExtraError, UnknownNameError
+from hopwalk.errors import MissingPackageError, UnknownNameError
 from tests.support.helpers import FAMILY, dataset_of, facts_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyKEEN and what it imports warn of their own affairs
@@ -46,5 +46,5 @@ def test_without_pykeen(monkeypatch: pytest.MonkeyPatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "pykeen"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pykeen", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'hopwalk\[pykeen\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install pykeen"):
         hopwalk.load_dataset("pykeen:nations")

@@ -15,7 +15,8 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.learning import calibration
 from hopwalk.learning.calibration import Evidence, calibrate, gather_evidence, measure_reliability
 from hopwalk.learning.run import Run
-from hopwalk.scorers.base import Calibration, Scorer
+from hopwalk.learning.calibration import Calibration
+from hopwalk.scorers.base import Scorer
 from tests.support.helpers import dataset_of
 
 
@@ -72,11 +73,11 @@ def test_evidence_by_hand():
     found = gather_evidence(TableScorer(scores), world_of(is_true, is_known), "valid")
     assert found is not None
     candidates = {0: [1, 3, 4], 2: [0, 1, 3, 4]}  # all but the answers that training knows; head 1 is not asked
-    assert len({*found.question.tolist()}) == 2
+    assert len({*found.query.tolist()}) == 2
     for head, tails in candidates.items():
         own = [row for row in range(len(found.scores)) if round(10 * found.scores[row]) // 5 == head]
         assert sorted(np.round(10 * found.scores[own]).astype(int) % 5) == tails
-        assert len({*found.question[own].tolist()}) == 1
+        assert len({*found.query[own].tolist()}) == 1
         shift = np.log(np.exp(scores[head]).sum())  # the softmax is over all tails
         np.testing.assert_allclose(found.relative_scores[own], found.scores[own] - shift, rtol=1e-6)
         for row in own:
@@ -85,7 +86,7 @@ def test_evidence_by_hand():
     assert found.is_top.all()
 
 
-def test_test_questions_know_dev():
+def test_test_queries_know_dev():
     dataset = dataset_of(
         [("a", "r", "b"), ("b", "r", "b")],
         valid=[("a", "r", "c")],
@@ -106,8 +107,8 @@ def test_the_rest_is_sampled_and_stands_for_all(monkeypatch: pytest.MonkeyPatch)
     is_true[:, 0] = True
     found = gather_evidence(TableScorer(scores), world_of(is_true), "valid")
     assert found is not None
-    for question in range(size):
-        own = found.question == question
+    for query in range(size):
+        own = found.query == query
         false, weights = own & ~found.is_true, found.weights[own]
         assert weights.sum() == pytest.approx(size)
         assert false.sum() == 15
@@ -124,7 +125,7 @@ def test_answers_are_candidates_even_where_the_graph_knows_them():
     assert found.is_top.all()
 
 
-def test_no_evidence_without_questions():
+def test_no_evidence_without_queries():
     family = dataset_of([("a", "r", "b"), ("b", "r", "c")])
     scorer = TableScorer(np.zeros((3, 3)), num_relations=1)
     assert gather_evidence(scorer, family, "valid") is None
@@ -132,7 +133,7 @@ def test_no_evidence_without_questions():
     assert calibrate(scorer, family) == (Calibration(is_relative=True), None)
 
 
-def test_batches_of_questions_do_not_matter(monkeypatch: pytest.MonkeyPatch):
+def test_batches_of_queries_do_not_matter(monkeypatch: pytest.MonkeyPatch):
     scores = normal(40)
     scorer, world = TableScorer(scores), drawn(scores - 2)
     whole = gather_evidence(scorer, world, "valid")
@@ -275,7 +276,7 @@ def test_a_calibrated_scorer_is_reliable_and_an_overconfident_one_is_not():
     assert mended.log_loss == pytest.approx(right.log_loss, rel=1e-4)
 
 
-def test_the_top_is_the_ten_likeliest_of_each_question():
+def test_the_top_is_the_ten_likeliest_of_each_query():
     logits = normal(50) - 2
     found = measure_reliability(TableScorer(logits), drawn(logits), "valid")
     assert found is not None

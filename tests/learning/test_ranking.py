@@ -12,12 +12,12 @@ from hopwalk.data.triples import Triples
 from hopwalk.errors import HopwalkError
 from hopwalk.learning.ranking import (
     Ranks,
-    answers_to_leave_out,
+    filtered_answers,
     average_precision,
     bootstrap_interval,
     mean_average_precision,
     metrics,
-    questions_of,
+    split_queries,
     rank_answers,
     strata,
     watched,
@@ -147,18 +147,18 @@ def test_agrees_with_pykeen():
             pairs = torch.from_numpy(np.stack([heads, relations % len(umls.relations)], axis=1).astype(np.int64))
             return model.score_t(pairs).numpy()
 
-    known = answers_to_leave_out(umls, "test")
+    known = filtered_answers(umls, "test")
     for directions, side in (("tails", "tail"), ("both", "both")):
-        ranks = rank_answers(score_all_tails, questions_of(umls, "test", directions), known, num_entities=135)  # type: ignore[arg-type]
+        ranks = rank_answers(score_all_tails, split_queries(umls, "test", directions), known, num_entities=135)  # type: ignore[arg-type]
         ours = metrics(ranks)
         for kind, value in (("realistic", ours.mrr), ("pessimistic", ours.mrr_pessimistic), ("optimistic", ours.mrr_optimistic)):
             assert value == pytest.approx(results.get_metric(f"{side}.{kind}.inverse_harmonic_mean_rank"), abs=1e-6)
         assert ours.hits_at_10 == pytest.approx(results.get_metric(f"{side}.realistic.hits_at_10"), abs=1e-6)
 
 
-def ranks_of(questions: list[tuple[int, int, int]], values: list[float]) -> Ranks:
+def ranks_of(queries: list[tuple[int, int, int]], values: list[float]) -> Ranks:
     array = np.array(values, dtype=float)
-    return Ranks(Triples.of(questions), array, array)
+    return Ranks(Triples.of(queries), array, array)
 
 
 def test_metrics_by_hand():
@@ -178,18 +178,18 @@ def test_average_precision_by_hand():
     assert mean_average_precision(ranks) == pytest.approx(((0.75 + 0.5) / 2 + 0) / 2)
 
 
-def test_questions_in_both_directions():
+def test_queries_in_both_directions():
     family = dataset_of(FAMILY, test=[("ann", "knows", "dan")])
-    assert questions_of(family, "test").array().tolist() == [[0, 1, 3]]
-    assert questions_of(family, "test", "both").array().tolist() == [[0, 1, 3], [3, 5, 0]]
+    assert split_queries(family, "test").array().tolist() == [[0, 1, 3]]
+    assert split_queries(family, "test", "both").array().tolist() == [[0, 1, 3], [3, 5, 0]]
 
 
 def test_test_facts_are_unknown_on_dev_unless_the_graph_is_complete():
     family = dataset_of(FAMILY, valid=[("ann", "knows", "dan")], test=[("ann", "knows", "bob")])
     ids = [np.array([id_], dtype=np.int32) for id_ in (0, 1, 1)]  # ann knows bob
-    assert not answers_to_leave_out(family, "valid").contains(*ids)
-    assert answers_to_leave_out(family, "valid", complete=True).contains(*ids)
-    assert answers_to_leave_out(family, "test").contains(*ids)
+    assert not filtered_answers(family, "valid").contains(*ids)
+    assert filtered_answers(family, "valid", complete=True).contains(*ids)
+    assert filtered_answers(family, "test").contains(*ids)
 
 
 # The shares of dev questions that the paper prints in Tables 4 and 5.

@@ -32,7 +32,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("loss", ["softmax", "binary"])
 def test_a_rule_is_learnt(tmp_path: Path, model: str, loss: str):
-    size = {"dimension": 24, "picture_height": 4, "num_filters": 8, "initial_scale": 0.3}
+    size = {"dimension": 24, "embedding_height": 4, "num_filters": 8, "initial_scale": 0.3}
     settings = settings_of(model=model, loss=loss, epochs=60, evaluate_every=10, **size, **RECIPES[model])
     before = build_scorer(len(SCHOOL.entities), len(SCHOOL.relations), settings.scorer).eval()
     assert evaluate_split(before.numpy_scores, SCHOOL).tails.mrr < 0.5
@@ -71,7 +71,7 @@ def test_a_seed_decides_everything(tmp_path: Path, model: str):
 
 def test_a_seed_decides_everything_with_two_threads_too(tmp_path: Path):
     """With so many dimensions PyTorch divides the work: gradients must not add up in whatever order threads come."""
-    settings = settings_of(model="complex", dimension=800, batch_size=128, epochs=10, relation_weight=0.5, learn_valid=True)
+    settings = settings_of(model="complex", dimension=800, batch_size=128, epochs=10, relation_weight=0.5, train_on_valid=True)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -114,14 +114,14 @@ def test_the_complete_filter_by_hand():
 
 
 def test_history_has_a_line_for_every_evaluation(tmp_path: Path):
-    watcher = Recorder()
-    run = hopwalk.train_scorer(SCHOOL, settings_of(evaluate_every=2), out=tmp_path / "run", watcher=watcher)
+    callback = Recorder()
+    run = hopwalk.train_scorer(SCHOOL, settings_of(evaluate_every=2), out=tmp_path / "run", callback=callback)
     assert [record["epoch"] for record in run.history] == [2, 4, 5]  # the last epoch is evaluated in any case
-    assert run.history == watcher.records
-    assert watcher.batches == [(epoch, batch) for epoch in range(1, 6) for batch in range(1, 4)]  # 84 questions, 32 at a time
+    assert run.history == callback.records
+    assert callback.batches == [(epoch, batch) for epoch in range(1, 6) for batch in range(1, 4)]  # 84 questions, 32 at a time
     for record in run.history:
         assert {"loss", "valid_mrr", "valid_hits@10", "seconds"} < {*record}
-        assert record["valid_num_questions"] == len(SCHOOL.valid)
+        assert record["valid_num_queries"] == len(SCHOOL.valid)
 
 
 def test_the_best_epoch_is_kept(tmp_path: Path):
@@ -142,7 +142,7 @@ def test_training_stops_when_dev_does_not_get_better(tmp_path: Path):
     assert run.about["epochs"] == run.about["best_epoch"] + 4 < 50
 
 
-def test_without_dev_questions_the_last_epoch_counts(tmp_path: Path):
+def test_without_dev_queries_the_last_epoch_counts(tmp_path: Path):
     run = hopwalk.train_scorer(dataset_of(FAMILY), settings_of(patience=1), out=tmp_path / "run")
     about = run.about
     assert (about["status"], about["epochs"], about["best_epoch"], len(run.history)) == ("finished", 5, 5, 5)
@@ -178,6 +178,6 @@ def test_divergence(tmp_path: Path, model: str, learning_rate: float):
 
 
 @pytest.mark.parametrize("model", ["distmult", "complex", "conve"])
-def test_a_last_batch_of_one_question(tmp_path: Path, model: str):
+def test_a_last_batch_of_one_query(tmp_path: Path, model: str):
     """84 questions, 83 at a time: batch normalisation of one vector has no meaning."""
     assert hopwalk.train_scorer(SCHOOL, settings_of(model=model, batch_size=83), out=tmp_path / "run").about["epochs"] == 5

@@ -176,7 +176,7 @@ def test_a_damaged_checkpoint_is_not_gone_on_with(
     tmp_path: Path, checkpoints: None, damage: Callable[[Path], None], message: str
 ):
     with pytest.raises(Stopped):
-        hopwalk.train_scorer(SCHOOL, TRAINED, out=tmp_path / "run", watcher=StopAt(2, 1))
+        hopwalk.train_scorer(SCHOOL, TRAINED, out=tmp_path / "run", callback=StopAt(2, 1))
     damage(tmp_path / "run")
     with pytest.raises(SavedFileError, match=message):
         hopwalk.train_scorer(SCHOOL, TRAINED, out=tmp_path / "run", resume=True)

@@ -28,8 +28,8 @@ CASES: dict[str, dict[str, Any]] = {
     "adam": {"optimizer": "adam", "model": "complex"},
     "batch norm": {"model": "conve", "optimizer": "adam", "loss": "binary"},
     "batch norm, adagrad": {"model": "conve"},
-    "sampled": {"candidates": 8, "model": "complex"},
-    "sampled, adam": {"candidates": 8, "optimizer": "adam", "loss": "binary"},
+    "sampled": {"num_sampled_tails": 8, "model": "complex"},
+    "sampled, adam": {"num_sampled_tails": 8, "optimizer": "adam", "loss": "binary"},
     "dropout": {"input_dropout": 0.3, "evaluate_every": 2},
     "early stop": {"patience": 2, "epochs": 30},
 }
@@ -46,11 +46,11 @@ def test_stopped_anywhere_the_result_is_the_same(tmp_path: Path, checkpoints: No
                 continue
             folder = tmp_path / f"{epoch}-{batch}"
             with pytest.raises(Stopped):
-                hopwalk.train_scorer(SCHOOL, settings, out=folder, watcher=StopAt(epoch, batch))
+                hopwalk.train_scorer(SCHOOL, settings, out=folder, callback=StopAt(epoch, batch))
             assert Run.open(folder).about["status"] == "training"
-            watcher = Recorder()
-            run = hopwalk.train_scorer(SCHOOL, settings, out=folder, resume=True, watcher=watcher)
-            assert watcher.batches[0] == ((epoch - 1) // every * every + 1, 1)  # it did go on, and not from the beginning
+            callback = Recorder()
+            run = hopwalk.train_scorer(SCHOOL, settings, out=folder, resume=True, callback=callback)
+            assert callback.batches[0] == ((epoch - 1) // every * every + 1, 1)  # it did go on, and not from the beginning
             assert result_of(run) == expected
 
 
@@ -59,7 +59,7 @@ def test_stopped_again_and_again(tmp_path: Path, checkpoints: None):
     expected = result_of(hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "whole"))
     for epoch in range(1, 6):
         with pytest.raises(Stopped):
-            hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", resume=True, watcher=StopAt(epoch, 2))
+            hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", resume=True, callback=StopAt(epoch, 2))
     assert (tmp_path / "run" / "checkpoint.safetensors").exists()
     assert result_of(hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", resume=True)) == expected
     assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
@@ -90,21 +90,21 @@ def test_ctrl_c_leaves_a_usable_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     settings = settings_of(model="conve", seed=BEST_IS_NOT_LAST)
     expected = result_of(hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "whole"))
     monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0 if has_checkpoint else 1000.0)
-    run = hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", watcher=StopAt(4, 2, KeyboardInterrupt))
+    run = hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", callback=StopAt(4, 2, KeyboardInterrupt))
     about = run.about
     assert (about["status"], about["epochs"]) == ("interrupted", 3)
     assert about["valid_mrr"] == max(record["valid_mrr"] for record in run.history)
     assert hopwalk.evaluate(run.path, "valid").tails.mrr == about["valid_mrr"]
     assert "interrupted" in (run.path / "card.md").read_text()
-    watcher = Recorder()
-    run = hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", resume=True, watcher=watcher)
-    assert watcher.batches[0] == (4 if has_checkpoint else 1, 1)
+    callback = Recorder()
+    run = hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", resume=True, callback=callback)
+    assert callback.batches[0] == (4 if has_checkpoint else 1, 1)
     assert result_of(run) == expected
 
 
 def test_ctrl_c_before_the_first_evaluation(tmp_path: Path):
     settings = settings_of()
-    run = hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", watcher=StopAt(1, 1, KeyboardInterrupt))
+    run = hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", callback=StopAt(1, 1, KeyboardInterrupt))
     about = run.about
     assert (about["status"], about["epochs"], about["best_epoch"], about["valid_mrr"]) == ("interrupted", 0, 0, None)
     hopwalk.evaluate(run.path)
@@ -114,10 +114,10 @@ def test_ctrl_c_before_the_first_evaluation(tmp_path: Path):
 
 def test_ctrl_c_soon_after_going_on_keeps_what_there_was(tmp_path: Path):
     settings = settings_of()
-    run = hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", watcher=StopAt(4, 1, KeyboardInterrupt))
+    run = hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", callback=StopAt(4, 1, KeyboardInterrupt))
     weights, _, about = result_of(run)
     assert about["best_epoch"] > 0
-    run = hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", resume=True, watcher=StopAt(1, 1, KeyboardInterrupt))
+    run = hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", resume=True, callback=StopAt(1, 1, KeyboardInterrupt))
     assert (result_of(run)[0], result_of(run)[2]) == (weights, about)
     run = hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", resume=True)
     assert result_of(run) == result_of(hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "whole"))
@@ -133,7 +133,7 @@ def test_stopped_before_the_probabilities_are_fitted(tmp_path: Path, monkeypatch
 
     settings = settings_of()
     if is_interrupted:
-        hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", watcher=StopAt(2, 1, KeyboardInterrupt))
+        hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", callback=StopAt(2, 1, KeyboardInterrupt))
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         patch.setattr(runs, "calibrate", fail)
         hopwalk.train_scorer(SCHOOL, settings, out=tmp_path / "run", resume=True)
@@ -145,9 +145,9 @@ def test_stopped_before_the_probabilities_are_fitted(tmp_path: Path, monkeypatch
 def test_resuming_what_is_finished_does_nothing(tmp_path: Path, trained_scorer: Run):
     shutil.copytree(trained_scorer.path, tmp_path / "run")
     before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in (tmp_path / "run").iterdir()}
-    watcher = Recorder()
-    hopwalk.train_scorer(SCHOOL, TRAINED, out=tmp_path / "run", resume=True, watcher=watcher)
-    assert watcher.batches == []
+    callback = Recorder()
+    hopwalk.train_scorer(SCHOOL, TRAINED, out=tmp_path / "run", resume=True, callback=callback)
+    assert callback.batches == []
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in (tmp_path / "run").iterdir()} == before
 
 

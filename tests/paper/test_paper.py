@@ -11,11 +11,11 @@ import pytest
 from hopwalk.errors import RunError, SettingsError, UnknownNameError
 from hopwalk.paper import running
 from hopwalk.paper.ledger import Ledger, Result
-from hopwalk.paper.parts import Book
+from hopwalk.paper.parts import ResultView
 from hopwalk.paper.plan import UNGUIDED, Scope, planned, targets_of
 from hopwalk.paper.published import FIVE_SEEDS, TABLE_1, TABLE_2, TABLE_2_QUOTED, TABLE_3, TABLE_4, TABLE_5, TITLES
 from hopwalk.paper.report import html, markdown, sections_of
-from hopwalk.paper.run_spec import Wanted
+from hopwalk.paper.run_spec import RunSpec
 from hopwalk.paper.tables import best_of
 from hopwalk.utils.charts import Series, bar_chart, line_chart
 
@@ -47,17 +47,17 @@ def test_the_papers_tables_agree_with_each_other():
 
 
 def test_a_wanted_run_has_a_name_settings_and_a_command():
-    wanted = Wanted("walker", "umls", "conve", "paper", 3, ("walker.action_dropout=0.0",), "no-ad")
-    assert (wanted.name, wanted.folder) == ("umls-paper-conve-no-ad-3", "walker-umls-paper-conve-no-ad-3")
-    assert wanted.settings.walker.action_dropout == 0 and wanted.settings.walker.seed == 3
-    assert wanted.command == (
+    spec = RunSpec("walker", "umls", "conve", "paper", 3, ("walker.action_dropout=0.0",), "no-ad")
+    assert (spec.name, spec.folder) == ("umls-paper-conve-no-ad-3", "walker-umls-paper-conve-no-ad-3")
+    assert spec.settings.walker.action_dropout == 0 and spec.settings.walker.seed == 3
+    assert spec.command == (
         "hopwalk train umls --walker paper --seed 3 --reward conve --recipe paper --set scorer.seed=0"
         " --set walker.action_dropout=0.0"
     )
-    assert wanted.scorer.name == "umls-conve-paper-0"
-    assert Wanted("walker", "umls", "complex", "modern", 3).scorer.name == "umls-complex-modern-3"
-    assert Wanted("walker", "wn18rr", "conve", "paper").scorer.name == "wn18rr-conve-modern-0"
-    alone = Wanted("walker", "umls", "none", "minerva")
+    assert spec.scorer.name == "umls-conve-paper-0"
+    assert RunSpec("walker", "umls", "complex", "modern", 3).scorer.name == "umls-complex-modern-3"
+    assert RunSpec("walker", "wn18rr", "conve", "paper").scorer.name == "wn18rr-conve-modern-0"
+    alone = RunSpec("walker", "umls", "none", "minerva")
     assert not alone.needs_scorer and not alone.settings.walker.reward_shaping
 
 
@@ -105,13 +105,13 @@ def test_a_file_is_no_folder(tmp_path: Path):
 # The ledger
 
 
-def result_of(wanted: Wanted, **changes: Any) -> dict[str, Any]:
+def result_of(spec: RunSpec, **changes: Any) -> dict[str, Any]:
     """What the ledger says of a scorer that was trained as wanted."""
-    numbers = {"tails": {"mrr": 0.5, "hits@1": 0.4, "hits@10": 0.6, "unreached": 0.0, "num_questions": 10}, "strata": {}}
+    numbers = {"tails": {"mrr": 0.5, "hits@1": 0.4, "hits@10": 0.6, "unreached": 0.0, "num_queries": 10}, "strata": {}}
     return {
-        "name": wanted.name,
-        "data": {"name": wanted.data},
-        "settings": wanted.settings.scorer.model_dump(),
+        "name": spec.name,
+        "data": {"name": spec.data},
+        "settings": spec.settings.scorer.model_dump(),
         "status": "finished",
         "training_seconds": 5.0,
         "epochs": 100,
@@ -121,7 +121,7 @@ def result_of(wanted: Wanted, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-COMPLEX = Wanted("scorer", "umls", "complex", "modern")
+COMPLEX = RunSpec("scorer", "umls", "complex", "modern")
 
 
 def test_a_run_is_found_by_its_settings_whatever_its_name_and_budget(tmp_path: Path):
@@ -156,11 +156,11 @@ def test_a_limit_of_epochs_makes_no_other_run_and_is_enough(tmp_path: Path):
     ledger = Ledger(tmp_path)
     ledger.add("scorer", result_of(limited, epochs=11, history=rising))
     assert ledger.has(limited) and not ledger.has(COMPLEX)
-    assert Book(ledger, Scope()).group(COMPLEX).mark == "†"
+    assert ResultView(ledger, Scope()).group(COMPLEX).mark == "†"
     assert Scope(most_epochs=11).walker("umls", "complex", "modern").settings.walker.epochs == 11
     assert (
         Scope(most_epochs=9999).walker("umls", "complex", "modern").settings
-        == Wanted("walker", "umls", "complex", "modern").settings
+        == RunSpec("walker", "umls", "complex", "modern").settings
     )
 
 
@@ -198,13 +198,13 @@ def walker_of(name: str, by: dict[str, float], **changes: Any) -> Result:
     return Result("walker", content | changes)
 
 
-WALKER = Wanted("walker", "umls", "complex", "modern")
+WALKER = RunSpec("walker", "umls", "complex", "modern")
 
 
 def test_results_that_are_older_than_a_setting_were_without_it():
     old = walker_of("old", {"paths": 0.5, "scorer": 0.6, "blend": 0.7})
-    del old.content["settings"]["walker"]["reward_weight"]
-    assert old.own["reward_weight"] == 0
+    del old.content["settings"]["walker"]["rerank_weight"]
+    assert old.own["rerank_weight"] == 0
     assert not old.fits(WALKER)
     assert old.mrr("test", "probability") == old.mrr("test", "paths") == 50
 
@@ -220,9 +220,9 @@ def test_the_best_by_reward_is_one_that_counts_it(tmp_path: Path):
     ledger.add("walker", walker_of("umls-with-0", {"paths": 0.5, "probability": 0.3, "blend": 0.6}).content)
     better = {"paths": 0.7, "blend": 0.6}
     alone = walker_of("umls-alone-0", better)
-    alone.content["settings"]["walker"]["reward_weight"] = 0.0
+    alone.content["settings"]["walker"]["rerank_weight"] = 0.0
     ledger.add("walker", alone.content)
-    best = best_of(Book(Ledger(tmp_path), Scope()), "umls")
+    best = best_of(ResultView(Ledger(tmp_path), Scope()), "umls")
     chosen = {title: group.results[0].name for title, (group, _) in best.items()}
     assert chosen["best walker, paths by probability and reward"] == "umls-with-0"
     assert chosen["best walker, paths by probability"] == "umls-alone-0"
@@ -249,11 +249,11 @@ def test_the_ledger_of_the_project_is_found_by_its_settings():
 
 
 @pytest.fixture(scope="module")
-def full() -> Book:
-    return Book(Ledger(RESULTS), Scope())
+def full() -> ResultView:
+    return ResultView(Ledger(RESULTS), Scope())
 
 
-def test_the_report_has_every_table_with_the_papers_numbers(full: Book):
+def test_the_report_has_every_table_with_the_papers_numbers(full: ResultView):
     text = markdown(sections_of(targets_of(["all"]), full))
     for name in ("Table 1", "Table 2", "Table 3", "Table 4", "Table 5", "Figure 2", "Figure 4", "Appendix: seeds"):
         assert f"## {name}" in text
@@ -262,7 +262,7 @@ def test_the_report_has_every_table_with_the_papers_numbers(full: Book):
     assert "NTP-λ, quoted" in text
 
 
-def test_the_html_needs_nothing_else_and_its_policy_allows_its_style(full: Book):
+def test_the_html_needs_nothing_else_and_its_policy_allows_its_style(full: ResultView):
     page = html(sections_of(targets_of(["all"]), full))
     assert "<script" not in page and "http:" not in page.replace("http://www.w3.org/2000/svg", "") and "style=" not in page
     assert page.count("<style>") == 1
@@ -270,8 +270,8 @@ def test_the_html_needs_nothing_else_and_its_policy_allows_its_style(full: Book)
 
 
 def test_what_is_missing_is_said_and_nothing_is_invented(tmp_path: Path):
-    book = Book(Ledger(tmp_path), Scope(("umls",)))
-    text = markdown(sections_of(targets_of(["table2", "table3"]), book))
+    view = ResultView(Ledger(tmp_path), Scope(("umls",)))
+    text = markdown(sections_of(targets_of(["table2", "table3"]), view))
     numbers_of_ours = re.findall(r"^\| (?!NeuralLP|NTP)[^|]*\|.*?[| ](\d+\.\d)[ †|]", text, flags=re.MULTILINE)
     assert not numbers_of_ours
     assert "not run (94.0)" in text and "`hopwalk train umls --walker paper --seed 0 --reward conve --recipe paper`" in text
@@ -280,16 +280,16 @@ def test_what_is_missing_is_said_and_nothing_is_invented(tmp_path: Path):
 def test_means_marks_and_what_dev_chooses(tmp_path: Path):
     ledger = Ledger(tmp_path)
     for seed, mrr in ((0, 0.90), (1, 0.94)):
-        wanted = replace(COMPLEX, seed=seed)
-        content = result_of(wanted)
+        spec = replace(COMPLEX, seed=seed)
+        content = result_of(spec)
         content["test"] = content["test"] | {"tails": content["test"]["tails"] | {"mrr": mrr}}
         ledger.add("scorer", content)
-    book = Book(ledger, Scope(("umls",)))
-    assert book.group(COMPLEX).text("test") == "92.0 ± 2.8"
+    view = ResultView(ledger, Scope(("umls",)))
+    assert view.group(COMPLEX).text("test") == "92.0 ± 2.8"
     rising = [{"epoch": epoch, "valid_mrr": 0.2 * epoch} for epoch in (1, 2)]
-    begun = result_of(Wanted("scorer", "umls", "conve", "modern"), kind="scorer", status="unfinished", test=None, history=rising)
+    begun = result_of(RunSpec("scorer", "umls", "conve", "modern"), kind="scorer", status="unfinished", test=None, history=rising)
     ledger.note_unfinished(begun)
-    text = markdown(sections_of(targets_of(["table2"]), book))
+    text = markdown(sections_of(targets_of(["table2"]), view))
     assert "dev 40.0‡ (95.7)" in text and "‡ unfinished" in text
     assert "](figures/curve-umls-conve-modern-0.svg)" in text
     assert re.search(r"\| best scorer \| complex-modern \| 2 \|", text)
@@ -303,7 +303,7 @@ def test_a_limit_of_epochs_is_marked_and_only_what_is_finished_counts(tmp_path: 
     ledger.add("scorer", result_of(COMPLEX, settings=settings, epochs=2, history=rising))
     begun = replace(COMPLEX, seed=1)
     ledger.note_unfinished(result_of(begun, kind="scorer", status="unfinished", test=None, valid=None, history=rising[:1]))
-    group = Book(ledger, Scope(("umls",), most_epochs=2)).group(limited)
+    group = ResultView(ledger, Scope(("umls",), most_epochs=2)).group(limited)
     assert (group.text("test"), len(group.shown), group.epochs) == ("50.0†", 1, "2")
 
 
@@ -313,22 +313,22 @@ def test_the_best_has_one_run_for_each_seed(tmp_path: Path):
     for name, epochs, history in (("short", 50, None), ("long", 100, better)):
         content = result_of(COMPLEX, name=f"umls-{name}-0", epochs=epochs)
         ledger.add("scorer", content | ({"history": history} if history else {}))
-    group, _ = best_of(Book(ledger, Scope(("umls",))), "umls")["best scorer"]
+    group, _ = best_of(ResultView(ledger, Scope(("umls",))), "umls")["best scorer"]
     assert [result.name for result in group.results] == ["umls-long-0"]
 
 
 def test_what_has_begun_is_said_in_short_too(tmp_path: Path):
     ledger = Ledger(tmp_path)
     rising = [{"epoch": epoch, "valid_mrr": 0.2 * epoch} for epoch in (1, 2)]
-    begun = Wanted("scorer", "wn18rr", "conve", "modern")
+    begun = RunSpec("scorer", "wn18rr", "conve", "modern")
     ledger.note_unfinished(result_of(begun, kind="scorer", status="unfinished", test=None, valid=None, history=rising))
-    text = markdown(sections_of(targets_of(["table2"]), Book(ledger, Scope(("wn18rr",)))))
+    text = markdown(sections_of(targets_of(["table2"]), ResultView(ledger, Scope(("wn18rr",)))))
     assert "| ConvE | dev 40.0‡ (44.9) |" in text
 
 
 def test_an_ensemble_is_marked_by_its_members(tmp_path: Path):
     ledger = Ledger(tmp_path)
-    settings = Wanted("scorer", "umls", "complex", "modern", most_epochs=8).settings.scorer.model_dump()
+    settings = RunSpec("scorer", "umls", "complex", "modern", most_epochs=8).settings.scorer.model_dump()
     member = {"name": "1-complex", "kind": "scorer", "settings": settings, "valid_mrr": 0.4, "epochs": 8, "best_epoch": 8}
     whole = member | {"epochs": 200, "best_epoch": 90}
     numbers = {name: result_of(COMPLEX)[name] for name in ("data", "valid", "test")}
@@ -346,7 +346,7 @@ def test_a_walker_is_marked_by_its_scorer(tmp_path: Path):
     for name, scorer in {"cut": cut, "whole": whole, "mixed": mixed}.items():
         ledger = Ledger(tmp_path / name)
         ledger.add("walker", walker_of("umls-0", {"paths": 0.5, "probability": 0.4, "blend": 0.6}, scorer=scorer).content)
-        group, _ = best_of(Book(ledger, Scope(("umls",))), "umls")["best blend"]
+        group, _ = best_of(ResultView(ledger, Scope(("umls",))), "umls")["best blend"]
         marks[name] = group.mark
     assert marks == {"cut": "†", "whole": "", "mixed": "†"}
     assert Ledger(tmp_path / "cut").has(WALKER)  # the walker itself needs no more epochs

@@ -16,7 +16,7 @@ from hopwalk.paper import running
 from hopwalk.paper.ledger import Ledger
 from hopwalk.paper.plan import QUICK, TARGETS, Scope
 from hopwalk.paper.recording import record
-from hopwalk.paper.run_spec import Wanted
+from hopwalk.paper.run_spec import RunSpec
 from hopwalk.paper.running import reproduce
 from tests.support.commands import command
 
@@ -92,8 +92,8 @@ def test_what_was_interrupted_goes_on(made: Path, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(api, "load_dataset", lambda *_, **__: SOME)
     monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
 
-    class Stopper(running.Nobody):
-        def make_watchers(self, kind: str, epochs: int) -> list[Any]:
+    class Stopper(running.NullProgress):
+        def make_callbacks(self, kind: str, epochs: int) -> list[Any]:
             return [self]
 
         def on_batch(self, epoch: int, *_: object) -> None:
@@ -103,15 +103,15 @@ def test_what_was_interrupted_goes_on(made: Path, tmp_path: Path, monkeypatch: p
         def on_evaluation(self, record: object) -> None:
             pass
 
-    wanted = {"out": tmp_path, "quick": True, "changes": changes, "seeds": [0]}
+    spec = {"out": tmp_path, "quick": True, "changes": changes, "seeds": [0]}
     monkeypatch.setattr(
         running, "planned", lambda *_: [Scope(("umls",), None, (*QUICK, *changes)).walker("umls", "complex", "modern")]
     )
-    stopped = reproduce(["table1"], onlooker=Stopper(), **wanted)  # type: ignore[arg-type]
+    stopped = reproduce(["table1"], progress=Stopper(), **spec)  # type: ignore[arg-type]
     assert stopped.was_interrupted and stopped.num_missing == 1
     (noted,) = [result for result in Ledger(tmp_path / "ledger").results if result.kind == "walker"]
     assert not noted.is_finished and noted.epochs == 1
-    finished = reproduce(["table1"], **wanted)  # type: ignore[arg-type]
+    finished = reproduce(["table1"], **spec)  # type: ignore[arg-type]
     assert finished.num_made == 1 and not finished.num_missing
     (result,) = [result for result in Ledger(tmp_path / "ledger").results if result.kind == "walker"]
     assert result.is_finished and result.epochs == 2
@@ -122,9 +122,9 @@ def test_a_run_of_other_settings_is_left_alone(made: Path, tmp_path: Path, monke
     monkeypatch.setattr(api, "load_dataset", lambda *_, **__: SOME)
     shutil.copytree(made / "runs" / "umls-complex-modern-quick-0", tmp_path / "runs" / "umls-complex-modern-quick-0")
     before = (tmp_path / "runs" / "umls-complex-modern-quick-0" / "run.json").read_text()
-    maker = running._Maker(Ledger(tmp_path / "ledger"), tmp_path / "runs", None, running.Nobody())
+    maker = running._Maker(Ledger(tmp_path / "ledger"), tmp_path / "runs", None, running.NullProgress())
     changes = (*(change for change in TINY if change.startswith("scorer.")), "scorer.n3=0.5")
-    assert maker.make_all([Wanted("scorer", "umls", "complex", "modern", 0, changes, "quick")]) == (1, False)
+    assert maker.make_all([RunSpec("scorer", "umls", "complex", "modern", 0, changes, "quick")]) == (1, False)
     assert (tmp_path / "ledger" / "scorers" / "umls-complex-modern-quick-v2-0.json").exists()
     assert (tmp_path / "runs" / "umls-complex-modern-quick-0" / "run.json").read_text() == before
 

@@ -24,7 +24,7 @@ def test_a_result_says_what_made_it(path: Path):
     assert result["source"]["cpu"]
     assert result["history"]
     assert result["training_seconds"] > 0
-    if not result["settings"].get("learn_valid"):
+    if not result["settings"].get("train_on_valid"):
         assert result["valid"]["tails"]["mrr"] == pytest.approx(max(record["valid_mrr"] for record in result["history"]))
     assert 0 < result["test"]["tails"]["mrr_pessimistic"] <= result["test"]["tails"]["mrr"] <= 1
 
@@ -39,7 +39,7 @@ def test_a_result_of_a_walker_says_what_made_it(path: Path):
     assert result["training_seconds"] > 0
     assert result["history"]
     rankings = {"paths", "scorer", "blend"} if result["scorer"] else {"paths"}
-    rankings |= {"probability"} if result["scorer"] and result["settings"]["walker"].get("reward_weight") else set()
+    rankings |= {"probability"} if result["scorer"] and result["settings"]["walker"].get("rerank_weight") else set()
     assert set(result["test"]) == rankings
     for found in result["test"].values():
         assert 0 < found["tails"]["mrr_pessimistic"] <= found["tails"]["mrr"] <= found["tails"]["mrr_optimistic"] <= 1

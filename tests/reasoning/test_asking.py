@@ -10,7 +10,7 @@ import pytest
 from hopwalk import api
 from hopwalk.config.settings import changed
 from hopwalk.errors import DataError, RunError, UnknownNameError
-from hopwalk.reasoning.asking import ask_many, directed_relation_id, question_ids
+from hopwalk.reasoning.asking import ask_many, directed_relation_id, query_ids
 from hopwalk.reasoning.reasoner import LoadedWalker
 from hopwalk.reasoning.values import Answer, Edge
 from hopwalk.reasoning.values import Path as Walk
@@ -86,7 +86,7 @@ def test_many_at_once_as_one_at_a_time(walker: LoadedWalker, with_scorer: Loaded
 def test_many_are_ranked_by_the_blend(with_scorer: LoadedWalker):
     """The answers are those of scoring every entity."""
     head, relation = "child 3", "uncle"
-    head_ids, relation_ids = (np.array([id_], dtype=np.int32) for id_ in question_ids(with_scorer, head, relation))
+    head_ids, relation_ids = (np.array([id_], dtype=np.int32) for id_ in query_ids(with_scorer, head, relation))
     heavy = replace(with_scorer, blend_weight=2.0)
     scores = heavy.decoder.scores(head_ids, relation_ids, [2.0])["blend 2"][0]
     new = heavy.ask(head, relation, k=len(VILLAGE.entities), only_new=True)
@@ -96,7 +96,7 @@ def test_many_are_ranked_by_the_blend(with_scorer: LoadedWalker):
     assert [answer.entity for answer in heavy.ask(head, relation, k=7, only_new=True)] == [one.entity for one in new[:7]]
 
 
-def test_a_wrong_question_among_many(walker: LoadedWalker):
+def test_a_wrong_query_among_many(walker: LoadedWalker):
     with pytest.raises(UnknownNameError, match="there is no entity 'nobody at all'"):
         ask_many(walker, [("child 0", "uncle"), ("nobody at all", "uncle")])
 
@@ -205,7 +205,7 @@ def test_explain_command(folder: Path, capsys: pytest.CaptureFixture[str]):
 def test_the_planted_rule_is_used_most(walker: LoadedWalker):
     used = walker.rules("uncle", k=5)
     assert str(used[0].rule) == "uncle(X,Y) ⇐ mother(X,A), brother(A,Y)"
-    assert used[0].weight > 0.5 and used[0].questions > 3 and used[0].evidence.confidence > 0.5
+    assert used[0].weight > 0.5 and used[0].queries > 3 and used[0].evidence.confidence > 0.5
     assert [rule.weight for rule in used] == sorted((rule.weight for rule in used), reverse=True)
     assert used[0].examples[0].edges[0].relation == "mother"
 

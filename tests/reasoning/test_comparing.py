@@ -63,7 +63,7 @@ def test_the_numbers_are_those_of_the_evaluations(found: Comparison, short: Path
         assert difference.first == pytest.approx(getattr(api.evaluate(short).tails, metric))
         assert difference.second == pytest.approx(getattr(api.evaluate(learnt).tails, metric))
         assert difference.interval[0] <= difference.value <= difference.interval[1]
-    assert found.num_questions == len(VILLAGE.test)
+    assert found.num_queries == len(VILLAGE.test)
     assert sum(change.share for change in found.relations) == pytest.approx(found.differences["mrr"].value)
 
 
@@ -118,7 +118,7 @@ def test_runs_of_other_data_are_refused(short: Path, tmp_path: Path):
 
 
 def test_dev_is_not_asked_of_who_has_learnt_it(tmp_path: Path):
-    settings = settings_of({"scorer.learn_valid": True, "scorer.epochs": 1})
+    settings = settings_of({"scorer.train_on_valid": True, "scorer.epochs": 1})
     run = api.train_scorer(VILLAGE, settings, out=tmp_path / "run").path
     with pytest.raises(DataError, match="has learnt the dev facts"):
         api.compare(run, run, "valid")

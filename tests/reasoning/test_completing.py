@@ -40,10 +40,10 @@ def test_held_out_facts_are_found(walker: LoadedWalker, tmp_path: Path):
 
 def test_all_relations_are_asked(walker: LoadedWalker, tmp_path: Path):
     asked = {(head, relation) for head, relation, _ in VILLAGE.labels_of(VILLAGE.train)}
-    assert walker.complete(tmp_path / "all.tsv", above=0.9).questions == len(asked)
+    assert walker.complete(tmp_path / "all.tsv", above=0.9).queries == len(asked)
 
 
-def test_inverse_questions_give_facts_the_right_way_round(walker: LoadedWalker, tmp_path: Path):
+def test_inverse_queries_give_facts_the_right_way_round(walker: LoadedWalker, tmp_path: Path):
     walker.complete(tmp_path / "new.tsv", relations=["uncle⁻¹"], above=0.0)
     table = pl.read_csv(tmp_path / "new.tsv", separator="\t", quote_char=None)
     assert set(table["relation"]) == {"uncle"}
@@ -77,7 +77,7 @@ def test_going_on_gives_the_same(walker: LoadedWalker, tmp_path: Path, monkeypat
     with pytest.raises(HopwalkError, match="begun with other options"):
         walker.complete(target, relations=["uncle"], above=0.2, resume=True)
     found = walker.complete(target, relations=["uncle"], above=0.1, resume=True)
-    assert 0 < found.questions_of_sitting < found.questions
+    assert 0 < found.queries_of_sitting < found.queries
     assert target.read_bytes() == whole.read_bytes()
 
 

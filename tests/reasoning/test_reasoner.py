@@ -76,7 +76,7 @@ def test_answers_show_themselves():
 
 
 def test_parts_of_answers_are_answers():
-    assert isinstance(FOUND[1:], Answers) and FOUND[1:].question == "steroid —interacts_with→ ?"
+    assert isinstance(FOUND[1:], Answers) and FOUND[1:].query == "steroid —interacts_with→ ?"
     assert [answer.entity for answer in FOUND] == ["eicosanoid", "hormone"] and FOUND[-1].is_known
 
 
@@ -129,7 +129,7 @@ def test_readable_names_and_keys(tmp_path: Path):
     walker = hopwalk.load(run.path)
     answers = walker.ask("ada", "Lives In", k=9)
     (ulm,) = [answer for answer in answers if answer.key == "Q3"]
-    assert (ulm.entity, ulm.is_known, answers.question) == ("Ulm", True, "Ada —lives in→ ?")
+    assert (ulm.entity, ulm.is_known, answers.query) == ("Ulm", True, "Ada —lives in→ ?")
     explained = walker.explain("Q1", "P3", "Q3")
     assert "lives in(X,Y) ⇐ works for(X,A), P2(A,Y)" in [str(reason.rule) for reason in explained.reasons]
     assert explained.reasons[0].evidence.predictions > 0
@@ -281,7 +281,7 @@ def ask_from(folder: Path, capsys: pytest.CaptureFixture[str], text: str | bytes
     return printed.out, printed.err
 
 
-def test_questions_of_a_file(uncles_run: Path, walker: LoadedWalker, capsys: pytest.CaptureFixture[str]):
+def test_queries_of_a_file(uncles_run: Path, walker: LoadedWalker, capsys: pytest.CaptureFixture[str]):
     asked = "child 0\tuncle\r\n\nmother 0\tmother⁻¹\nchild 0\tuncle\n"
     printed, _ = ask_from(uncles_run, capsys, asked, "-k", "2")
     one, two = walker.ask("child 0", "uncle", k=2, num_paths=1), walker.ask("mother 0", "mother⁻¹", k=2, num_paths=1)
@@ -292,7 +292,7 @@ def test_questions_of_a_file(uncles_run: Path, walker: LoadedWalker, capsys: pyt
     assert turned == f"{two}\n"
 
 
-def test_questions_of_standard_input(uncles_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_queries_of_standard_input(uncles_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     import io
     import sys
 
@@ -301,7 +301,7 @@ def test_questions_of_standard_input(uncles_run: Path, capsys: pytest.CaptureFix
     assert told.err.startswith("error: standard input:2: there is no relation 'uncel'") and not told.out
 
 
-def test_pages_of_many_questions(uncles_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_pages_of_many_queries(uncles_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     ask_from(uncles_run, capsys, "child 0\tuncle\nchild 1\tuncle\n", "--html", str(tmp_path / "all.html"))
     page = (tmp_path / "all.html").read_text(encoding="utf-8")
     assert page.count("<h2>") == 2 and "<title>2 questions</title>" in page
@@ -321,7 +321,7 @@ def test_pages_of_many_questions(uncles_run: Path, tmp_path: Path, capsys: pytes
         ("\n \n", "questions.tsv: there are no questions in it"),
     ],
 )
-def test_mistakes_in_questions(uncles_run: Path, capsys: pytest.CaptureFixture[str], text: str | bytes, told: str):
+def test_mistakes_in_queries(uncles_run: Path, capsys: pytest.CaptureFixture[str], text: str | bytes, told: str):
     printed, error = ask_from(uncles_run, capsys, text, code=1)
     assert re.search(told, error) and not printed
 

@@ -20,7 +20,7 @@ def plain_loss(
     vectors: Tensor,
     table: Tensor,
     bias: Tensor | None,
-    questions: Tensor,
+    queries: Tensor,
     answers: Tensor,
     weights: Tensor | None = None,
     label_smoothing: float = 0.1,
@@ -29,9 +29,9 @@ def plain_loss(
     scores = vectors @ table.T + (0 if bias is None else bias)
     weights = torch.ones(len(table)).to(scores) if weights is None else weights
     if loss == "softmax":
-        return (torch.logsumexp(scores + weights.log(), dim=1)[questions] - scores[questions, answers]).mean()
+        return (torch.logsumexp(scores + weights.log(), dim=1)[queries] - scores[queries, answers]).mean()
     targets = torch.full_like(scores, label_smoothing / weights.sum().item())
-    targets[questions, answers] += 1 - label_smoothing
+    targets[queries, answers] += 1 - label_smoothing
     losses = nn.functional.binary_cross_entropy_with_logits(scores, targets, reduction="none")
     return (losses * weights).sum() / (len(vectors) * weights.sum())
 
@@ -60,7 +60,7 @@ def test_losses_and_their_gradients(loss: str, has_bias: bool, has_weights: bool
         weights = torch.ones(E, dtype=torch.float64)
         weights[3], weights[4], weights[7] = 2.5, 3.0, 7.25
         weights[5] = 4.0 if loss == "softmax" else 1.0
-    arguments = (vectors, table, bias, BATCH.questions, BATCH.answers, weights)
+    arguments = (vectors, table, bias, BATCH.queries, BATCH.answers, weights)
     expected = plain_loss(loss, *arguments, label_smoothing=label_smoothing)
     found = fused_loss(loss, arguments, label_smoothing)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
@@ -91,7 +91,7 @@ def test_learning_follows_the_gradient_of_the_whole_model(name: str, loss: str):
     scorer = scorer_of(name, loss=loss)
     plain = deepcopy(scorer).train()  # batch normalisation by the batch
     scores = plain.score_all_tails(BATCH.heads, BATCH.relations)
-    expected = plain_loss(loss, scores, torch.eye(E).double(), None, BATCH.questions, BATCH.answers)
+    expected = plain_loss(loss, scores, torch.eye(E).double(), None, BATCH.queries, BATCH.answers)
     expected.backward()
     found, gradients = learnt(scorer)
     assert found == pytest.approx(expected.item(), rel=1e-12)
@@ -103,14 +103,14 @@ def test_learning_follows_the_gradient_of_the_whole_model(name: str, loss: str):
 @pytest.mark.parametrize("candidates", [0, 3])
 def test_n3_is_the_mean_over_facts(name: str, candidates: int):
     """Lacroix et al. (2018): every fact pays for its head, its relation and its tail, as often as they occur."""
-    without, with_n3 = (learnt(scorer_of(name, n3=n3, candidates=candidates)) for n3 in (0.0, 0.7))
+    without, with_n3 = (learnt(scorer_of(name, n3=n3, num_sampled_tails=candidates)) for n3 in (0.0, 0.7))
     assert with_n3[0] == without[0]  # the loss is told without the penalty
     scorer = scorer_of(name)
     penalty = torch.zeros((), dtype=torch.float64)
-    for question, answer in zip(BATCH.questions.tolist(), BATCH.answers.tolist(), strict=True):
+    for query, answer in zip(BATCH.queries.tolist(), BATCH.answers.tolist(), strict=True):
         for row in (
-            scorer.entities[BATCH.heads[question]],
-            scorer.relations[BATCH.relations[question]],
+            scorer.entities[BATCH.heads[query]],
+            scorer.relations[BATCH.relations[query]],
             scorer.entities[answer],
         ):
             numbers = torch.complex(row[:12], row[12:]) if name == "complex" else row
@@ -134,10 +134,10 @@ def test_n3_of_numbers_that_are_zero():
 @pytest.mark.parametrize("candidates", [0, 3])
 def test_telling_the_relation(name: str, candidates: int):
     """Chen et al. (2021): every fact also asks for its relation, among all relations and inverses."""
-    without, with_it = (learnt(scorer_of(name, relation_weight=weight, candidates=candidates)) for weight in (0.0, 0.7))
+    without, with_it = (learnt(scorer_of(name, relation_weight=weight, num_sampled_tails=candidates)) for weight in (0.0, 0.7))
     assert with_it[0] == without[0]
     scorer = scorer_of(name)
-    heads, relations = (column[BATCH.questions] for column in (BATCH.heads, BATCH.relations))
+    heads, relations = (column[BATCH.queries] for column in (BATCH.heads, BATCH.relations))
     every = [scorer.score_triples(heads, torch.full_like(heads, relation), BATCH.answers) for relation in range(2 * R)]
     (0.7 * nn.functional.cross_entropy(torch.stack(every, dim=1), relations)).backward()
     for key, parameter in scorer.named_parameters():
@@ -155,7 +155,7 @@ def test_conve_cannot_tell_the_relation():
 @every_model
 @every_loss
 def test_all_entities_sampled_is_the_full_loss(name: str, loss: str):
-    full, sampled = (learnt(scorer_of(name, loss=loss, n3=0.1, candidates=candidates)) for candidates in (0, 1000))
+    full, sampled = (learnt(scorer_of(name, loss=loss, n3=0.1, num_sampled_tails=candidates)) for candidates in (0, 1000))
     assert sampled[0] == pytest.approx(full[0], rel=1e-10)
     for key, gradient in full[1].items():
         torch.testing.assert_close(sampled[1][key], gradient, rtol=1e-8, atol=1e-10)
@@ -183,9 +183,9 @@ def test_samples_estimate_without_bias(loss: str):
     """Every set of entities is drawn as often as any other, and over all of them the sums come out right, exactly."""
     batch = Batch(torch.tensor([0, 2]), torch.tensor([1, 4]), torch.tensor([0, 1]), torch.tensor([3, 6]))
     if loss == "softmax":  # the exponential of its loss is a sum if there is one answer
-        batch = Batch(batch.heads[:1], batch.relations[:1], batch.questions[:1], batch.answers[:1])
+        batch = Batch(batch.heads[:1], batch.relations[:1], batch.queries[:1], batch.answers[:1])
     num_others = E - len(batch.answers)
-    scorer = scorer_of("distmult", loss=loss, candidates=2)
+    scorer = scorer_of("distmult", loss=loss, num_sampled_tails=2)
     found: dict[frozenset[int], Tensor] = {}
     counts: dict[frozenset[int], int] = {}
     for seed in range(1500):

@@ -11,7 +11,7 @@ from torch import Tensor
 import hopwalk
 from hopwalk.errors import DataError, RunError, SettingsError, UnknownNameError
 from hopwalk.paper.recording import command_of
-from hopwalk.scorers.pykeen_import import adopt, adopt_into
+from hopwalk.scorers.pykeen_import import import_model, import_model_into
 from hopwalk.scorers.runs import load_scorer
 from tests.support.helpers import FAMILY, dataset_of
 from tests.support.pykeen_models import DEV, SCHOOL, D, run_settings
@@ -41,7 +41,7 @@ def their_scores(model: Any, factory: Any, dataset: hopwalk.Dataset) -> Tensor:
     return torch.cat([scores for row in zip(tails, heads, strict=True) for part in row for scores in part])[:, entities]
 
 
-def questions_about(dataset: hopwalk.Dataset) -> tuple[Tensor, Tensor]:
+def queries_about(dataset: hopwalk.Dataset) -> tuple[Tensor, Tensor]:
     pairs = torch.cartesian_prod(torch.arange(len(dataset.entities)), torch.arange(2 * len(dataset.relations)))
     return pairs[:, 0], pairs[:, 1]
 
@@ -85,20 +85,20 @@ def test_adopted_from_pykeen(made, name, arguments, with_inverses, tmp_path: Pat
     model = made(name, factory, embedding_dim=D, **arguments)
     expected = their_scores(model, factory, dataset)
     labels = {"entity_to_id": factory.entity_to_id, "relation_to_id": factory.relation_to_id}
-    live = adopt(model, dataset, **labels)
+    live = import_model(model, dataset, **labels)
     options = ", ".join(f"{key} = {value}" for key, value in arguments.items())
-    run = adopt_into(tmp_path / "run", model, factory, dataset, run_settings("distmult", model_options=options, loss="binary"))
+    run = import_model_into(tmp_path / "run", model, factory, dataset, run_settings("distmult", model_options=options, loss="binary"))
     loaded: Any = load_scorer(run.path)
     for scorer in (live, loaded):
         with torch.inference_mode():
-            torch.testing.assert_close(scorer.score_all_tails(*questions_about(dataset)), expected, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(scorer.score_all_tails(*queries_about(dataset)), expected, rtol=1e-4, atol=1e-4)
     assert loaded.settings.model == f"pykeen:{name}"
     assert loaded.calibration.slope != 1
     assert 0 < run.about["valid_mrr"] <= 1
     assert (run.path / "card.md").exists()
     assert "trained by PyKEEN" in command_of(run)
     with pytest.raises(RunError, match="there is a run in this folder"):
-        adopt_into(run.path, model, factory, dataset)
+        import_model_into(run.path, model, factory, dataset)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_settings_that_do_not_make_the_model(values, message, trained_there, tmp
     model, factory, dataset = trained_there
     settings = run_settings("pykeen:TransE", **({"model_options": "scoring_fct_norm = 2"} | values))
     with pytest.raises(SettingsError, match=message):
-        adopt_into(tmp_path / "run", model, factory, dataset, settings)
+        import_model_into(tmp_path / "run", model, factory, dataset, settings)
     assert not (tmp_path / "run").exists()
 
 
@@ -131,7 +131,7 @@ def test_a_graph_that_is_not_that_of_the_data(tmp_path: Path):
     factory = their_factory(more)
     model = fresh("RGCN", factory, embedding_dim=D)
     with pytest.raises(SettingsError, match=r"has \(15,\) as model.*, and the model given has \(17,\).*need the same facts"):
-        adopt_into(tmp_path / "run", model, factory, dataset, run_settings("pykeen:RGCN"))
+        import_model_into(tmp_path / "run", model, factory, dataset, run_settings("pykeen:RGCN"))
     assert not (tmp_path / "run").exists()
 
 
@@ -140,11 +140,11 @@ def test_other_labels(trained_there):
     entities, relations = dict(factory.entity_to_id), dict(factory.relation_to_id)
     fewer = {label: id_ for label, id_ in entities.items() if label not in ("ann", "eve")}
     with pytest.raises(DataError, match="does not know 'ann', 'eve' of the data set's 5 entities"):
-        adopt(model, dataset, entity_to_id=fewer, relation_to_id=relations)
+        import_model(model, dataset, entity_to_id=fewer, relation_to_id=relations)
     with pytest.raises(DataError, match="knows relations that the data set has not: 'hates'"):
-        adopt(model, dataset, entity_to_id=entities, relation_to_id=relations | {"hates": 4})
+        import_model(model, dataset, entity_to_id=entities, relation_to_id=relations | {"hates": 4})
     with pytest.raises(DataError, match="has 5 entities, which are not those of the 5 labels"):
-        adopt(model, dataset, entity_to_id=entities | {"ann": 1}, relation_to_id=relations)
+        import_model(model, dataset, entity_to_id=entities | {"ann": 1}, relation_to_id=relations)
 
 
 def test_factories_without_labels(trained_there, tmp_path: Path):
@@ -155,7 +155,7 @@ def test_factories_without_labels(trained_there, tmp_path: Path):
     dataset = dataset_of([(str(head), str(relation), str(head + 1)) for head in range(11) for relation in range(2)])
     assert list(dataset.entities)[:3] == ["0", "1", "10"]
     model = DistMult(triples_factory=core, embedding_dim=D, random_seed=0)
-    run = adopt_into(tmp_path / "run", model, core, dataset, run_settings("distmult"))
+    run = import_model_into(tmp_path / "run", model, core, dataset, run_settings("distmult"))
     (own,) = load_scorer(run.path).score_triples(*(torch.tensor([id_]) for id_ in (2, 1, 1)))  # the entity 10, the relation 1
     assert float(own) == pytest.approx(float(model.predict_hrt(torch.tensor([[10, 1, 1]]))))
 
@@ -167,13 +167,13 @@ def test_models_that_are_not_pykeens_own(trained_there, tmp_path: Path):
     labels: Any = {"entity_to_id": factory.entity_to_id, "relation_to_id": factory.relation_to_id}
     for model in (torch.nn.Linear(1, 1), FixedModel(triples_factory=factory)):
         with pytest.raises(SettingsError, match="is no PyKEEN model of entities and relations"):
-            adopt(model, dataset, **labels)
+            import_model(model, dataset, **labels)
     shapes: Any = {"entity_representations_kwargs": {"shape": D}, "relation_representations_kwargs": {"shape": D}}
     homemade: Any = ERModel(triples_factory=factory, interaction="distmult", **shapes, random_seed=0)
-    scores = adopt(homemade, dataset, **labels).score_all_tails(*questions_about(dataset))
+    scores = import_model(homemade, dataset, **labels).score_all_tails(*queries_about(dataset))
     torch.testing.assert_close(scores, their_scores(homemade, factory, dataset))
     with pytest.raises(UnknownNameError, match="PyKEEN has no model 'ERModel'"):
-        adopt_into(tmp_path / "run", homemade, factory, dataset)
+        import_model_into(tmp_path / "run", homemade, factory, dataset)
     elsewhere = DistMult(triples_factory=factory, embedding_dim=D, random_seed=0).to("meta")
     with pytest.raises(SettingsError, match="is not on the processor"):
-        adopt(elsewhere, dataset, **labels)
+        import_model(elsewhere, dataset, **labels)

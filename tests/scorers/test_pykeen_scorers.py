@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hopwalk.config.settings import ScorerSettings
-from hopwalk.errors import MissingExtraError, SettingsError, UnknownNameError
+from hopwalk.errors import MissingPackageError, SettingsError, UnknownNameError
 from hopwalk.learning import training
 from hopwalk.learning.run import Run
 from hopwalk.learning.training import arrays_of, check_arrays, load_arrays
@@ -33,7 +33,7 @@ from tests.support.pykeen_models import (
     SCHOOL,
     E,
     R,
-    all_questions,
+    all_queries,
     learn,
     run_settings,
     scorer_of,
@@ -57,7 +57,7 @@ def test_every_model_of_pykeen_is_tried_or_refused():
 
 def contract(scorer: PykeenScorer) -> None:
     """All tails, single triples, and PyKEEN's own predictions agree, in both directions."""
-    heads, relations = all_questions()
+    heads, relations = all_queries()
     scores = scores_of(scorer)
     assert scores.shape == (len(heads), E)
     each = (heads.repeat_interleave(E), relations.repeat_interleave(E), torch.arange(E).repeat(len(heads)))
@@ -128,14 +128,14 @@ def test_weights_go_through_a_file(name, tmp_path: Path):
     check_arrays(other, arrays, file)
     load_arrays(other, arrays)
     with torch.inference_mode():
-        assert torch.equal(other.score_all_tails(*all_questions()), expected)
+        assert torch.equal(other.score_all_tails(*all_queries()), expected)
 
 
 def test_messages_passed_in_training_are_forgotten_after_it():
     scorer = scorer_of("RGCN")  # leaves out edges in training
     expected = scores_of(scorer)
     with torch.random.fork_rng(), torch.no_grad():
-        assert not torch.equal(scorer.train().score_all_tails(*all_questions()), expected)
+        assert not torch.equal(scorer.train().score_all_tails(*all_queries()), expected)
     assert torch.equal(scores_of(scorer), expected)
 
 
@@ -158,9 +158,9 @@ def test_sparse_messages_come_without_warnings():
 # Memory
 
 
-def cut(monkeypatch: pytest.MonkeyPatch, num_questions: int, num_candidates: int) -> None:
+def cut(monkeypatch: pytest.MonkeyPatch, num_queries: int, num_candidates: int) -> None:
     """Have scorers work on no more than so many at once."""
-    monkeypatch.setattr(pykeen_scorers._Cost, "at_once", lambda self, count: (num_questions, min(num_candidates, count)))
+    monkeypatch.setattr(pykeen_scorers._Cost, "at_once", lambda self, count: (num_queries, min(num_candidates, count)))
 
 
 @every_model
@@ -179,7 +179,7 @@ def test_slices_learn_the_same(name, loss, candidates, monkeypatch: pytest.Monke
     """Gradients do not depend on how a batch is cut: into questions, or into questions and candidates."""
 
     def learnt() -> tuple[float, dict[str, Tensor]]:
-        scorer = scorer_of(name, loss=loss, candidates=candidates, optimizer="adagrad")
+        scorer = scorer_of(name, loss=loss, num_sampled_tails=candidates, optimizer="adagrad")
         return learn(scorer)[0], scorer.state_dict()
 
     loss_at_once, at_once = learnt()
@@ -204,11 +204,11 @@ def test_no_slice_makes_more_than_its_bound(name, monkeypatch: pytest.MonkeyPatc
     bound = 2**16
     monkeypatch.setattr(pykeen_scorers, "BYTES_AT_ONCE", bound)
     num_candidates = 200
-    questions, candidates = scorer.cost.at_once(num_candidates)
+    queries, candidates = scorer.cost.at_once(num_candidates)
     for relation_id in (0, R):
         made = []
         for count in (0, 1):  # what the model makes for one of each is the constant part, as far as it can be cut
-            heads, rows = torch.arange(count * (questions - 1) + 1) % E, torch.arange(count * (candidates - 1) + 1) % E
+            heads, rows = torch.arange(count * (queries - 1) + 1) % E, torch.arange(count * (candidates - 1) + 1) % E
             scorer._forget()
             with torch.no_grad(), _CountedBytes() as counted:
                 scorer._scores(heads, torch.full_like(heads, relation_id), rows)
@@ -216,7 +216,7 @@ def test_no_slice_makes_more_than_its_bound(name, monkeypatch: pytest.MonkeyPatc
         assert made[1] - made[0] <= 1.1 * bound
 
 
-def test_a_question_alone_in_its_batch():
+def test_a_query_alone_in_its_batch():
     scorer = scorer_of("ConvE")
     batch = Batch(torch.tensor([0]), torch.tensor([1]), torch.tensor([0]), torch.tensor([2]))
     assert np.isfinite(learn(scorer, batch=batch)[0])
@@ -236,7 +236,7 @@ def test_losses_are_those_of_our_own_models(loss, weights):
     settings = settings_of("DistMult", loss=loss, label_smoothing=0.2)
     leaves = [value.requires_grad_() for value in (vectors, table, bias)]
     plain = _loss_of_scores(vectors @ table.T + bias, batch, settings, weights)
-    arguments = (vectors, table, bias, batch.questions, batch.answers, weights)
+    arguments = (vectors, table, bias, batch.queries, batch.answers, weights)
     fused = softmax_loss(*arguments) if loss == "softmax" else binary_loss(*arguments, settings.label_smoothing)
     torch.testing.assert_close(plain, fused)
     for ours, theirs in zip(torch.autograd.grad(plain, leaves), torch.autograd.grad(fused, leaves), strict=True):
@@ -278,7 +278,7 @@ def test_trained_into_a_run_folder_stopped_and_resumed(name, tmp_path: Path, mon
         def on_evaluation(self, record: Any) -> None:
             pass
 
-    train_into(tmp_path / "stopped", dataset, settings, resume=False, watchers=[Stop()])
+    train_into(tmp_path / "stopped", dataset, settings, resume=False, callbacks=[Stop()])
     assert Run.open(tmp_path / "stopped").about["status"] == "interrupted"
     train_into(tmp_path / "stopped", dataset, settings, resume=True)
     whole, stopped = (load_scorer(tmp_path / name) for name in ("whole", "stopped"))
@@ -338,5 +338,5 @@ def test_without_pykeen(monkeypatch: pytest.MonkeyPatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "pykeen"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pykeen", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'hopwalk\[pykeen\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install pykeen"):
         build_scorer(E, R, ScorerSettings(model="pykeen:TransE"))

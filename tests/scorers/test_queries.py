@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from hopwalk.scorers.queries import TrainingQuestions
+from hopwalk.scorers.queries import TrainingQueries
 from tests.support.helpers import FAMILY, dataset_of
 
 FACTS = st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("pqr"), st.sampled_from("abcdef")), min_size=1, max_size=40)
@@ -13,44 +13,44 @@ FACTS = st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("pqr"), st
 
 @hypothesis_settings(deadline=None, max_examples=60)
 @given(FACTS, st.integers(1, 30), st.integers(0, 2**32))
-def test_questions_agree_with_a_dictionary(facts, size: int, seed: int):
+def test_queries_agree_with_a_dictionary(facts, size: int, seed: int):
     dataset = dataset_of(facts)
     num_relations = len(dataset.relations)
     expected: dict[tuple[int, int], set[int]] = {}
     for head, relation, tail in dataset.facts.array().tolist():
         expected.setdefault((head, relation), set()).add(tail)
         expected.setdefault((tail, relation + num_relations), set()).add(head)
-    questions = TrainingQuestions.of(dataset)
-    pairs = [*zip(questions.heads.tolist(), questions.relations.tolist(), strict=True)]
-    assert len(questions) == len(expected)
+    queries = TrainingQueries.of(dataset)
+    pairs = [*zip(queries.heads.tolist(), queries.relations.tolist(), strict=True)]
+    assert len(queries) == len(expected)
     assert pairs == sorted(expected)  # those of one head stand together
     for number, pair in enumerate(pairs):
-        answers = questions.answers[questions.offsets[number] : questions.offsets[number + 1]].tolist()
+        answers = queries.answers[queries.offsets[number] : queries.offsets[number + 1]].tolist()
         assert len(answers) == len({*answers})
         assert {*answers} == expected[pair]
-    batches = [*questions.batches(size, torch.Generator().manual_seed(seed))]
+    batches = [*queries.batches(size, torch.Generator().manual_seed(seed))]
     found: dict[tuple[int, int], set[int]] = {}
     for batch in batches:
         asked = [*zip(batch.heads.tolist(), batch.relations.tolist(), strict=True)]
         assert not found.keys() & {*asked}
-        for question, answer in zip(batch.questions.tolist(), batch.answers.tolist(), strict=True):
-            assert answer not in found.setdefault(asked[question], set())
-            found[asked[question]].add(answer)
+        for query, answer in zip(batch.queries.tolist(), batch.answers.tolist(), strict=True):
+            assert answer not in found.setdefault(asked[query], set())
+            found[asked[query]].add(answer)
     assert found == expected
-    again = [*questions.batches(size, torch.Generator().manual_seed(seed))]
+    again = [*queries.batches(size, torch.Generator().manual_seed(seed))]
     assert [batch.answers.tolist() for batch in again] == [batch.answers.tolist() for batch in batches]
 
 
-def test_the_order_of_questions_is_drawn():
-    questions = TrainingQuestions.of(dataset_of(FAMILY))
-    orders = {tuple(next(questions.batches(100, torch.Generator().manual_seed(seed))).heads.tolist()) for seed in range(5)}
+def test_the_order_of_queries_is_drawn():
+    queries = TrainingQueries.of(dataset_of(FAMILY))
+    orders = {tuple(next(queries.batches(100, torch.Generator().manual_seed(seed))).heads.tolist()) for seed in range(5)}
     assert len(orders) == 5
-    sizes = [len(batch.heads) for batch in questions.batches(4, torch.Generator().manual_seed(0))]
+    sizes = [len(batch.heads) for batch in queries.batches(4, torch.Generator().manual_seed(0))]
     assert max(sizes) <= 5
-    assert sum(sizes) == len(questions) == 11
+    assert sum(sizes) == len(queries) == 11
 
 
-def test_questions_are_about_the_graph_not_the_training_questions():
+def test_queries_are_about_the_graph_not_the_training_queries():
     dataset = dataset_of([("a", "r", "b")], facts=[("a", "r", "b"), ("b", "q", "a")])
-    assert TrainingQuestions.of(dataset).heads.tolist() == [0, 0, 1, 1]
-    assert TrainingQuestions.of(dataset).relations.tolist() == [1, 2, 0, 3]
+    assert TrainingQueries.of(dataset).heads.tolist() == [0, 0, 1, 1]
+    assert TrainingQueries.of(dataset).relations.tolist() == [1, 2, 0, 3]

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import hopwalk
-from hopwalk.config.settings import load_settings
+from hopwalk.config.loading import load_settings
 from hopwalk.data import catalog
 from hopwalk.errors import DataError, RunError, SettingsError
 from hopwalk.learning.evaluation import evaluate_split
 from hopwalk.learning.run import Run
-from hopwalk.scorers.base import Calibration
+from hopwalk.learning.calibration import Calibration
 from hopwalk.scorers.card import reliability_svg
 from hopwalk.scorers.ensemble import Ensemble
 from hopwalk.scorers.models import MODELS, build_scorer
@@ -47,9 +47,9 @@ def test_the_paper_trains_all_models_alike(data: str, model: str):
     scorer = load_settings(data, overrides=[f"scorer.model={model}", "scorer.recipe=paper"]).scorer
     assert (scorer.loss, scorer.label_smoothing, scorer.optimizer) == ("binary", 0.1, "adam")
     assert (scorer.learning_rate, scorer.batch_size, scorer.dimension, scorer.n3) == (0.003, 512, 200, 0.0)
-    assert (scorer.candidates, scorer.relation_weight, scorer.initial_scale) == (0, 0.0, 0.0)
+    assert (scorer.num_sampled_tails, scorer.relation_weight, scorer.initial_scale) == (0, 0.0, 0.0)
     if model == "conve":
-        assert (scorer.picture_height, scorer.num_filters, scorer.kernel_size) == (10, 32, 3)
+        assert (scorer.embedding_height, scorer.num_filters, scorer.kernel_size) == (10, 32, 3)
         assert (scorer.input_dropout, scorer.feature_dropout, scorer.hidden_dropout) == (0.3, 0.2, 0.3)
 
 
@@ -91,7 +91,7 @@ def test_an_ensemble_is_the_mean_of_log_odds(tmp_path: Path, members: list[Path]
     torch.testing.assert_close(both.score_triples(heads, relations, tails), wanted.gather(1, tails[:, None]).squeeze(1))
     probabilities = both.probability_of_all_tails(heads, relations)
     assert ((probabilities >= 0) & (probabilities <= 1)).all()
-    assert hopwalk.evaluate(run.path).tails.num_questions == 5
+    assert hopwalk.evaluate(run.path).tails.num_queries == 5
 
 
 def test_an_ensemble_holds_copies(tmp_path: Path, members: list[Path]):
@@ -164,7 +164,7 @@ def test_dev_facts_can_be_learnt(tmp_path: Path):
     dataset = dataset_of(FACTS[:20], odd, FACTS[20:25])
     said = ["scorer.dimension=16", "scorer.epochs=60", "scorer.n3=0.0"]
     runs = [
-        hopwalk.train_scorer(dataset, load_settings(overrides=[*said, f"scorer.learn_valid={value}"]), out=tmp_path / value)
+        hopwalk.train_scorer(dataset, load_settings(overrides=[*said, f"scorer.train_on_valid={value}"]), out=tmp_path / value)
         for value in ("true", "false")
     ]
     known, unknown = (evaluate_split(hopwalk.load_scorer(run.path).numpy_scores, dataset, "valid").tails.mrr for run in runs)
@@ -178,7 +178,7 @@ def test_dev_facts_can_be_learnt(tmp_path: Path):
     with pytest.raises(DataError, match="has learnt the dev facts"):
         hopwalk.evaluate(both.path, "valid")
     assert (runs[0].about["valid_mrr"], runs[0].about["best_epoch"]) == (None, 60)
-    assert hopwalk.evaluate(runs[0].path).tails.num_questions == 5  # the run has its data set as it was
+    assert hopwalk.evaluate(runs[0].path).tails.num_queries == 5  # the run has its data set as it was
 
 
 # Cards, figures, TensorBoard
@@ -221,6 +221,6 @@ def test_evaluation_in_the_run_folder(members: list[Path]):
     assert written == json.loads(json.dumps(evaluation.to_dict()))
     assert written["filter"] == "all known facts"
     assert {"mrr", "hits@1", "hits@3", "hits@10", "mrr_interval_95", "map"} <= written["tails"].keys()
-    assert written["both"]["num_questions"] == 2 * written["tails"]["num_questions"] == 10
+    assert written["both"]["num_queries"] == 2 * written["tails"]["num_queries"] == 10
     assert written["both"]["mrr"] == pytest.approx((written["tails"]["mrr"] + written["heads"]["mrr"]) / 2)
-    assert sum(part["num_questions"] for part in written["relations"].values()) == 5
+    assert sum(part["num_queries"] for part in written["relations"].values()) == 5

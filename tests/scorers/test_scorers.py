@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from hopwalk.errors import SettingsError, UnknownNameError
-from hopwalk.scorers.base import Calibration, ProductScorer
+from hopwalk.learning.calibration import Calibration
+from hopwalk.scorers.base import ProductScorer
 from hopwalk.scorers.models import MODELS, build_scorer
 from hopwalk.utils.randomness import dropout
 from tests.support.scoring import HEADS, RELATIONS, TAILS, E, R, every_model, learnt, scorer_of, settings_of
@@ -136,7 +137,7 @@ def test_unknown_names(name: str, remedy: str):
     [
         {"dimension": 13},  # no multiple of 3
         {"dimension": 6},  # 2 columns under a kernel of 3
-        {"dimension": 12, "picture_height": 1, "kernel_size": 3},  # 2 rows under a kernel of 3
+        {"dimension": 12, "embedding_height": 1, "kernel_size": 3},  # 2 rows under a kernel of 3
     ],
     ids=str,
 )
@@ -146,7 +147,7 @@ def test_a_dimension_that_makes_no_picture(values: dict[str, int]):
 
 
 def test_the_smallest_picture():
-    build_scorer(E, R, settings_of("conve", dimension=6, picture_height=2, kernel_size=3))
+    build_scorer(E, R, settings_of("conve", dimension=6, embedding_height=2, kernel_size=3))
 
 
 # Dropout

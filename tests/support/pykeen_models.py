@@ -10,7 +10,7 @@ from hopwalk.config.settings import ScorerSettings, Settings, changed
 from hopwalk.data.triples import Triples
 from hopwalk.learning.optimizers import Optimizer
 from hopwalk.scorers.pykeen import PykeenScorer
-from hopwalk.scorers.queries import Batch, TrainingQuestions
+from hopwalk.scorers.queries import Batch, TrainingQueries
 from tests.support.helpers import dataset_of
 
 # Every model of PyKEEN's that can be a scorer; a test fails if PyKEEN has others.
@@ -43,7 +43,7 @@ def scorer_of(name: str, **values: Any) -> PykeenScorer:
     return PykeenScorer.build(E, R, settings_of(name, **values), RING if name in ON_GRAPH else None).eval()
 
 
-def all_questions() -> tuple[Tensor, Tensor]:
+def all_queries() -> tuple[Tensor, Tensor]:
     """Every entity with every relation and every inverse one, mixed."""
     pairs = torch.cartesian_prod(torch.arange(E), torch.arange(2 * R))
     pairs = pairs[torch.randperm(len(pairs), generator=torch.Generator().manual_seed(1))]
@@ -53,13 +53,13 @@ def all_questions() -> tuple[Tensor, Tensor]:
 @cache
 def ring_batch() -> Batch:
     dataset = dataset_of([(f"e{head:02}", f"r{relation}", f"e{tail:02}") for head, relation, tail in RING.array().tolist()])
-    (batch,) = TrainingQuestions.of(dataset).batches(1000, torch.Generator().manual_seed(0))
+    (batch,) = TrainingQueries.of(dataset).batches(1000, torch.Generator().manual_seed(0))
     return batch
 
 
 def scores_of(scorer: PykeenScorer, most: int = 2 * R * E) -> Tensor:
     with torch.inference_mode():
-        return scorer.eval().score_all_tails(*(ids[:most] for ids in all_questions()))
+        return scorer.eval().score_all_tails(*(ids[:most] for ids in all_queries()))
 
 
 def learn(scorer: PykeenScorer, steps: int = 1, batch: Batch | None = None) -> list[float]:

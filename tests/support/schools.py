@@ -26,7 +26,7 @@ BEST_IS_NOT_LAST = 0  # a seed with which the best epoch is not the last
 
 def settings_of(**values: Any) -> Settings:
     """Settings of a tiny scorer. Its learning rate is too high, so that the best epoch is not the last."""
-    tiny = {"model": "distmult", "dimension": 12, "picture_height": 3, "num_filters": 4, "initial_scale": 0.1, "batch_size": 32}
+    tiny = {"model": "distmult", "dimension": 12, "embedding_height": 3, "num_filters": 4, "initial_scale": 0.1, "batch_size": 32}
     short = {"epochs": 5, "patience": 100, "learning_rate": 0.3}
     return changed(Settings(), {f"scorer.{name}": value for name, value in (tiny | short | values).items()})
 

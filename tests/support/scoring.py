@@ -21,14 +21,14 @@ every_loss = pytest.mark.parametrize("loss", ["softmax", "binary"])
 BATCH = Batch(
     heads=torch.tensor([0, 4, 4, 7]),
     relations=torch.tensor([2, 0, 5, 2]),
-    questions=torch.tensor([0, 0, 0, 1, 2, 3, 3]),
+    queries=torch.tensor([0, 0, 0, 1, 2, 3, 3]),
     answers=torch.tensor([1, 5, 8, 5, 0, 2, 6]),
 )
 
 
 def settings_of(name: str, **values: Any) -> ScorerSettings:
     """A picture of two times 3 x 4 for ConvE, nothing that is drawn by chance in training, and no small numbers."""
-    plain = {"dimension": 12, "picture_height": 3, "num_filters": 4, "initial_scale": 0.5, "n3": 0.0, "relation_weight": 0.0}
+    plain = {"dimension": 12, "embedding_height": 3, "num_filters": 4, "initial_scale": 0.5, "n3": 0.0, "relation_weight": 0.0}
     no_dropout = {"input_dropout": 0.0, "feature_dropout": 0.0, "hidden_dropout": 0.0}
     return ScorerSettings(model=name, **(plain | no_dropout | values))
 

@@ -14,7 +14,7 @@ import uvicorn
 from hopwalk import api
 from hopwalk.web.app import create_app
 from hopwalk.web.limits import Limits
-from hopwalk.web.runs import ServedRun, load_runs
+from hopwalk.web.runs import RunView, load_runs
 from hopwalk.web.server import bound_socket, server_of
 from tests.support.helpers import Fact, dataset_of
 from tests.support.villages import settings_of, village_of
@@ -35,10 +35,10 @@ HOSTILE: list[Fact] = [
     ("island", "meets", "islet"),
 ]
 QUICK = {"walker.epochs": 1, "scorer.epochs": 1}  # what is learnt does not matter here
-QUESTION = {"head": "child 0", "relation": "uncle"}
+QUERY = {"head": "child 0", "relation": "uncle"}
 
 
-def train_runs(folder: Path) -> dict[str, ServedRun]:
+def train_runs(folder: Path) -> dict[str, RunView]:
     """A small village, and a graph whose labels try to break out of the page."""
     village, hostile = village_of(num_mothers=4), dataset_of(HOSTILE)
     paths = [
@@ -64,7 +64,7 @@ class Client:
 
 
 @contextmanager
-def serving(runs: Mapping[str, ServedRun], **options: Any) -> Iterator[Client]:
+def serving(runs: Mapping[str, RunView], **options: Any) -> Iterator[Client]:
     """A server with these runs; the options are those of `create_app`."""
     listening = bound_socket("127.0.0.1", 0)
     server = server_of(create_app(runs, **options), options.get("limits") or Limits())

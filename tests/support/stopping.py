@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from hopwalk.learning.run import Run
-from hopwalk.learning.training import Watcher
-from hopwalk.walker.runs import MakeWatchers
+from hopwalk.learning.training import Callback
+from hopwalk.walker.runs import MakeCallbacks
 
 
 class Recorder:
@@ -45,9 +45,9 @@ class StopAt(Recorder):
             raise self._error
 
 
-def watching(kind: str, *watchers: Watcher) -> MakeWatchers:
+def watching(kind: str, *callbacks: Callback) -> MakeCallbacks:
     """Those who watch the training of the scorer or that of the walker."""
-    return lambda name, _: watchers if name == kind else ()
+    return lambda name, _: callbacks if name == kind else ()
 
 
 def result_of(run: Run) -> tuple[bytes, list[dict[str, Any]], dict[str, Any]]:

@@ -10,9 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 from hopwalk import api
-from hopwalk.config.settings import Settings, changed, load_settings
+from hopwalk.config.settings import Settings, changed
+from hopwalk.config.loading import load_settings
 from hopwalk.data.dataset import Dataset
-from hopwalk.errors import DataError, MissingExtraError, SavedFileError, SettingsError
+from hopwalk.errors import DataError, MissingPackageError, SavedFileError, SettingsError
 from hopwalk.learning import training
 from hopwalk.learning.run import Run
 from hopwalk.tuning.spaces import Choice, Range, load_space
@@ -169,7 +170,7 @@ def test_the_same_seed_tries_the_same_however_often_it_is_stopped(found: Tuned, 
     def on_trial(number: int, total: int, values: Mapping[str, Any]) -> None:
         begun.append(number)
 
-    stopped = tuned(tmp_path, space, trials=5, pruner="none", make_watchers=watch, on_trial=on_trial)
+    stopped = tuned(tmp_path, space, trials=5, pruner="none", make_callbacks=watch, on_trial=on_trial)
     assert stopped.was_interrupted and len(stopped.trials) == 3
     assert len([*(tmp_path / "study" / "trials").iterdir()]) == 2  # the best, and the one that was stopped
     whole = tuned(tmp_path, space, trials=5, pruner="none", on_trial=on_trial)
@@ -207,7 +208,7 @@ def test_a_walker_is_tuned_with_one_scorer(tmp_path: Path, space: Path):
         trained.append(kind)
         return []
 
-    found = tuned(tmp_path, space, trials=2, what="walker", pruner="hyperband", make_watchers=watch)
+    found = tuned(tmp_path, space, trials=2, what="walker", pruner="hyperband", make_callbacks=watch)
     assert trained == ["scorer", "walker", "walker"]
     assert {*found.trials[0].values} == {"walker.action_dropout", "walk.hops"}
     (kept,) = (tmp_path / "study" / "trials").iterdir()
@@ -251,14 +252,14 @@ def test_what_cannot_be_tuned(tmp_path: Path, space: Path, monkeypatch: pytest.M
     with pytest.raises(SettingsError, match="no pruner 'axe'"):
         tuned(tmp_path, space, pruner="axe")
     with pytest.raises(SettingsError, match="learnt the dev facts"):
-        tuned(tmp_path, space, settings={"scorer.learn_valid": True})
+        tuned(tmp_path, space, settings={"scorer.train_on_valid": True})
     with pytest.raises(SettingsError, match="has an ending"):
         api.tune(VILLAGE, study=tmp_path / "study", what="complex", space=space)
     (tmp_path / "study.db").write_text("no database, but text that is long enough to be looked at " * 20)
     with pytest.raises(SavedFileError, match="no study that can be read"):
         tuned(tmp_path, space)
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(MissingExtraError, match="optuna"):
+    with pytest.raises(MissingPackageError, match="optuna"):
         tuned(tmp_path, space)
 
 

@@ -108,11 +108,11 @@ def test_the_asked_edge_is_never_walked(monkeypatch):
     walker.train_minibatch(*columns(facts))
     rows = facts.array()
     walked = set()
-    for (questions, _, before), (_, relations, after) in pairwise(seen):
-        edges = zip(*(column.tolist() for column in (questions, before, relations, after)), strict=True)
+    for (queries, _, before), (_, relations, after) in pairwise(seen):
+        edges = zip(*(column.tolist() for column in (queries, before, relations, after)), strict=True)
         walked |= set(edges)
-    for question, (head, relation, tail) in enumerate(rows.tolist()):
-        own = {(question, head, relation, tail), (question, tail, relation + 4, head)}
+    for query, (head, relation, tail) in enumerate(rows.tolist()):
+        own = {(query, head, relation, tail), (query, tail, relation + 4, head)}
         assert not own & walked
         elsewhere = {(other, *edge[1:]) for other in range(6) for edge in own}
         assert elsewhere & walked  # others may

@@ -18,7 +18,7 @@ from hopwalk.walker import ragged
 from hopwalk.walker.beam import beam_search
 from hopwalk.walker.counting import DistinctCount
 from hopwalk.walker.edge_scores import _Dense, _Sampled
-from hopwalk.walker.environment import Choices, Questions, Walker, Walks, training_questions
+from hopwalk.walker.environment import ActionSpace, Queries, Environment, States, training_queries
 from hopwalk.walker.lstm import LSTMLayer
 from hopwalk.walker.policy import Policy
 from hopwalk.walker.reinforce import Baseline, policy_loss
@@ -31,23 +31,23 @@ SMALL = WalkerSettings(
 )
 
 
-def walker_of(facts: Triples = FACTS, num_entities: int = 5, num_relations: int = 2, **changes: Any) -> Walker:
+def walker_of(facts: Triples = FACTS, num_entities: int = 5, num_relations: int = 2, **changes: Any) -> Environment:
     settings = SMALL.model_copy(update=changes)
     graph = build_graph(facts, num_entities, num_relations, GraphSettings())
     known = KnownAnswers([facts], num_entities, num_relations)
-    return Walker(graph, Policy(num_entities, num_relations, settings), known)
+    return Environment(graph, Policy(num_entities, num_relations, settings), known)
 
 
-def asked(*pairs: tuple[int, int]) -> Questions:
-    return Questions(*torch.tensor(pairs, dtype=torch.int64).t())
+def asked(*pairs: tuple[int, int]) -> Queries:
+    return Queries(*torch.tensor(pairs, dtype=torch.int64).t())
 
 
-def asked_with_answers(walker: Walker, *triples: tuple[int, int, int]) -> Questions:
+def asked_with_answers(walker: Environment, *triples: tuple[int, int, int]) -> Queries:
     facts = Triples.of(triples)
-    return training_questions(walker.graph, facts.heads, facts.relations, facts.tails)
+    return training_queries(walker.graph, facts.heads, facts.relations, facts.tails)
 
 
-def choices_by_walk(choices: Choices) -> list[set[tuple[int, int]]]:
+def choices_by_walk(choices: ActionSpace) -> list[set[tuple[int, int]]]:
     edges = list(zip(choices.relations.tolist(), choices.tails.tolist(), strict=True))
     return [set(edges[start:end]) for start, end in itertools.pairwise(choices.offsets.tolist())]
 
@@ -83,7 +83,7 @@ def test_rows_repeated():
 def test_draws_have_the_frequencies_of_the_weights():
     generator = torch.Generator().manual_seed(0)
     weights = torch.tensor([0.1, 0.2, 0.7, 5.0, 1.0, 1.0, 0.0, 2.0])
-    drawn = torch.stack([ragged.draw(weights, OFFSETS, generator) for _ in range(4000)])
+    drawn = torch.stack([ragged.sample(weights, OFFSETS, generator) for _ in range(4000)])
     frequencies = torch.bincount(drawn.flatten(), minlength=8) / 4000
     assert torch.allclose(frequencies, torch.tensor([0.1, 0.2, 0.7, 1.0, 0.25, 0.25, 0.0, 0.5]), atol=0.03)
 
@@ -100,7 +100,7 @@ def test_action_dropout_frequencies():
         expected += chance * weights / weights.sum()
     offsets = torch.arange(0, 3 * 20_001, 3)
     weights = ragged.dropped_out(probs.repeat(20_000), rate, generator)
-    drawn = ragged.draw(weights, offsets, generator) - offsets[:-1]
+    drawn = ragged.sample(weights, offsets, generator) - offsets[:-1]
     assert torch.allclose(torch.bincount(drawn, minlength=3) / 20_000, expected, atol=0.015)
 
 
@@ -134,24 +134,24 @@ def test_edges_are_found():
 
 def test_the_asked_edge_and_its_inverse_cannot_be_walked():
     walker = walker_of()
-    questions = asked_with_answers(walker, (0, 0, 1))
-    walks = walker.begin(questions)
-    first = walker.step(walks, questions, is_last=False)
+    queries = asked_with_answers(walker, (0, 0, 1))
+    walks = walker.begin(queries)
+    first = walker.step(walks, queries, is_last=False)
     assert choices_by_walk(first) == [{(0, 2), (1, 1), (4, 0)}]  # not (0, 1); 4 is the stay relation
     chosen = torch.tensor([first.tails.tolist().index(1)])
-    second = walker.step(walker.take(walks, first, chosen, torch.tensor([0])), questions, is_last=False)
+    second = walker.step(walker.take(walks, first, chosen, torch.tensor([0])), queries, is_last=False)
     assert choices_by_walk(second) == [{(0, 3), (3, 0), (4, 1)}]  # not (2, 0), the inverse
 
 
 def test_shortcuts_cannot_be_walked_where_they_are_hidden():
     walker = walker_of()
     columns = (np.array([id_], dtype=np.int32) for id_ in (0, 0, 1))
-    questions = training_questions(walker.graph, *columns, hides_shortcuts=True)
-    walks = walker.begin(questions)
-    first = walker.step(walks, questions, is_last=False)
+    queries = training_queries(walker.graph, *columns, hides_shortcuts=True)
+    walks = walker.begin(queries)
+    first = walker.step(walks, queries, is_last=False)
     assert choices_by_walk(first) == [{(0, 2), (4, 0)}]  # neither (0, 1), which is asked, nor (1, 1)
-    at_answer = Walks(walks.questions, torch.tensor([1]), walks.memory)
-    second = walker.step(at_answer, questions, is_last=False)
+    at_answer = States(walks.queries, torch.tensor([1]), walks.memory)
+    second = walker.step(at_answer, queries, is_last=False)
     assert choices_by_walk(second) == [{(0, 3), (4, 1)}]  # neither (2, 0) nor (3, 0): the way back
 
 
@@ -170,8 +170,8 @@ def test_edges_between_are_all_but_stay_edges(num_facts: int):
 
 def test_other_answers_are_blocked_on_the_last_hop():
     walker = walker_of()
-    questions = asked_with_answers(walker, (0, 0, 1))
-    last = walker.step(walker.begin(questions), questions, is_last=True)
+    queries = asked_with_answers(walker, (0, 0, 1))
+    last = walker.step(walker.begin(queries), queries, is_last=True)
     assert choices_by_walk(last) == [{(1, 1), (4, 0)}]  # 2 is another child of 0
     plain = asked((0, 0))
     assert choices_by_walk(walker.step(walker.begin(plain), plain, is_last=True)) == [{(4, 0)}]
@@ -182,11 +182,11 @@ def test_other_answers_are_blocked_on_the_last_hop():
 def test_a_walk_that_may_go_nowhere_stays():
     """A fact from an entity to itself: staying there reaches a known answer, and so do all other edges."""
     walker = walker_of(Triples.of([(0, 0, 0), (0, 0, 1)]), 2, 1)
-    questions = asked_with_answers(walker, (0, 0, 1))
-    last = walker.step(walker.begin(questions), questions, is_last=True)
+    queries = asked_with_answers(walker, (0, 0, 1))
+    last = walker.step(walker.begin(queries), queries, is_last=True)
     assert choices_by_walk(last) == [{(2, 0)}] and last.log_probs.tolist() == [0.0]
     rollouts = roll_out(
-        walker, questions, hops=2, rollouts=3, action_dropout=0.5, log_odds=None, generator=torch.Generator().manual_seed(0)
+        walker, queries, hops=2, rollouts=3, action_dropout=0.5, log_odds=None, generator=torch.Generator().manual_seed(0)
     )
     assert len(rollouts.ends) == 3 and torch.isfinite(rollouts.last_weights).all()
 
@@ -194,9 +194,9 @@ def test_a_walk_that_may_go_nowhere_stays():
 def test_probabilities_are_those_of_the_equation():
     """π worked out with gathered vectors and padded softmax, as it stands in the paper."""
     walker = walker_of()
-    policy, questions = walker.policy, asked((0, 1), (1, 0))
-    walks = walker.begin(questions)
-    choices = walker.step(walks, questions, is_last=False)
+    policy, queries = walker.policy, asked((0, 1), (1, 0))
+    walks = walker.begin(queries)
+    choices = walker.step(walks, queries, is_last=False)
     for row, (head, relation) in enumerate([(0, 1), (1, 0)]):
         start = torch.cat([policy.relations[5], policy.entities[head]])[None]
         signal = start
@@ -214,16 +214,16 @@ def test_probabilities_are_those_of_the_equation():
 @pytest.mark.parametrize("uses_entities", [True, False])
 def test_what_is_read_ahead_is_what_would_be_read(uses_entities: bool):
     """Answering looks up what layers make of relations and entities; after the policy has learnt, it is made anew."""
-    walker, questions = walker_of(uses_entities=uses_entities), asked((0, 1), (1, 0))
+    walker, queries = walker_of(uses_entities=uses_entities), asked((0, 1), (1, 0))
     optimizer = Optimizer(walker.policy, "adam", 0.1)
     for _ in range(2):
         walker.policy.train()
-        walker.step(walker.begin(questions), questions, is_last=False).log_probs[0].backward()
+        walker.step(walker.begin(queries), queries, is_last=False).log_probs[0].backward()
         optimizer.step()
         walker.policy.eval()
-        with_gradient = walker.step(walker.begin(questions), questions, is_last=False).log_probs
+        with_gradient = walker.step(walker.begin(queries), queries, is_last=False).log_probs
         with torch.no_grad():
-            looked_up = walker.step(walker.begin(questions), questions, is_last=False).log_probs
+            looked_up = walker.step(walker.begin(queries), queries, is_last=False).log_probs
         assert torch.allclose(with_gradient, looked_up, atol=1e-6)
 
 
@@ -264,13 +264,13 @@ def test_relations_only():
 
 
 def all_paths(
-    walker: Walker, questions: Questions, hops: int, log_odds: Tensor | None = None
+    walker: Environment, queries: Queries, hops: int, log_odds: Tensor | None = None
 ) -> list[tuple[list[tuple[int, int]], Tensor]]:
     """Every path of the only question with its log-probability, by walking all of them."""
-    walks = walker.begin(questions)
+    walks = walker.begin(queries)
     found: list[tuple[list[tuple[int, int]], Tensor]] = [([], torch.zeros(()))]
     for hop in range(hops):
-        choices = walker.step(walks, questions, is_last=hop == hops - 1, log_odds=log_odds)
+        choices = walker.step(walks, queries, is_last=hop == hops - 1, log_odds=log_odds)
         of_walks = choices.walks
         edges = list(zip(choices.relations.tolist(), choices.tails.tolist(), strict=True))
         found = [([*found[of_walks[n]][0], edges[n]], found[of_walks[n]][1] + choices.log_probs[n]) for n in range(len(edges))]
@@ -285,19 +285,19 @@ def test_the_gradient_is_that_of_the_expected_reward(estimator: str, shaped: boo
     """Without action dropout both estimators have the gradient of E[R], which enumeration of all paths gives exactly."""
     torch.manual_seed(0)
     walker = walker_of(estimator=estimator, rollouts=4000)
-    questions = asked_with_answers(walker, (0, 0, 1))
+    queries = asked_with_answers(walker, (0, 0, 1))
     probabilities = torch.rand(1, 5) if shaped else None
     settings = walker.policy.settings
 
     def reward(end: int) -> float:
         return 1.0 if end == 1 else float(probabilities[0, end]) if probabilities is not None else 0.0
 
-    terms = [log_prob.exp() * reward(path[-1][1]) for path, log_prob in all_paths(walker, questions, 2)]
+    terms = [log_prob.exp() * reward(path[-1][1]) for path, log_prob in all_paths(walker, queries, 2)]
     expected = torch.stack(terms).sum()
     exact = torch.autograd.grad(-expected, walker.policy.output.weight)[0]
     generator = torch.Generator().manual_seed(0)
-    rollouts = roll_out(walker, questions, hops=2, rollouts=4000, action_dropout=0.0, log_odds=None, generator=generator)
-    loss, rewards = policy_loss(rollouts, questions, probabilities, settings, Baseline())
+    rollouts = roll_out(walker, queries, hops=2, rollouts=4000, action_dropout=0.0, log_odds=None, generator=generator)
+    loss, rewards = policy_loss(rollouts, queries, probabilities, settings, Baseline())
     found = torch.autograd.grad(loss, walker.policy.output.weight)[0]
     tolerance = 0.15 if estimator == "sampled" else 0.05
     assert float((found - exact).norm() / exact.norm()) < tolerance
@@ -306,12 +306,12 @@ def test_the_gradient_is_that_of_the_expected_reward(estimator: str, shaped: boo
 
 def test_baselines_leave_the_expected_gradient_alone():
     walker = walker_of(estimator="sum", rollouts=2000, baseline="rollouts")
-    questions = asked_with_answers(walker, (0, 0, 1))
+    queries = asked_with_answers(walker, (0, 0, 1))
     losses = []
     for kind in ("none", "rollouts", "average"):
         generator = torch.Generator().manual_seed(0)
-        rollouts = roll_out(walker, questions, hops=2, rollouts=2000, action_dropout=0.0, log_odds=None, generator=generator)
-        loss, _ = policy_loss(rollouts, questions, None, walker.policy.settings, Baseline(kind, 0.3))
+        rollouts = roll_out(walker, queries, hops=2, rollouts=2000, action_dropout=0.0, log_odds=None, generator=generator)
+        loss, _ = policy_loss(rollouts, queries, None, walker.policy.settings, Baseline(kind, 0.3))
         losses.append(torch.autograd.grad(loss, walker.policy.output.weight)[0])
     for other in losses[1:]:
         assert float((other - losses[0]).norm() / losses[0].norm()) < 0.2
@@ -325,11 +325,11 @@ def test_average_baseline_follows_rewards():
 
 def test_rollouts_of_one_hop():
     walker = walker_of()
-    questions = asked_with_answers(walker, (0, 0, 1), (1, 0, 3))
+    queries = asked_with_answers(walker, (0, 0, 1), (1, 0, 3))
     rollouts = roll_out(
-        walker, questions, hops=1, rollouts=3, action_dropout=0.3, log_odds=None, generator=torch.Generator().manual_seed(0)
+        walker, queries, hops=1, rollouts=3, action_dropout=0.3, log_odds=None, generator=torch.Generator().manual_seed(0)
     )
-    assert rollouts.questions.tolist() == [0, 0, 0, 1, 1, 1]
+    assert rollouts.queries.tolist() == [0, 0, 0, 1, 1, 1]
     assert rollouts.last.tails[rollouts.ends].tolist() == rollouts.trails[:, -1].tolist()
     assert torch.allclose(ragged.row_sums(rollouts.last_weights, rollouts.last.offsets), torch.ones(6))
 
@@ -340,13 +340,13 @@ def test_rollouts_of_one_hop():
 @pytest.mark.parametrize("hops", [1, 2, 3])
 @pytest.mark.parametrize("pooling", ["max", "sum"])
 def test_a_wide_beam_is_exhaustive(hops: int, pooling: str):
-    walker, questions = walker_of(), asked((0, 1))
+    walker, queries = walker_of(), asked((0, 1))
     with torch.no_grad():
-        paths = all_paths(walker, questions, hops)
+        paths = all_paths(walker, queries, hops)
     expected: dict[int, list[float]] = {}
     for path, log_prob in paths:
         expected.setdefault(path[-1][1], []).append(float(log_prob))
-    found = beam_search(walker, questions, hops=hops, beam=10_000, pooling=pooling).reached(num_paths=10_000)
+    found = beam_search(walker, queries, hops=hops, beam=10_000, pooling=pooling).reached(num_paths=10_000)
     scores = dict(zip(found.entities.tolist(), found.scores.tolist(), strict=True))
     pooled = {end: max(values) if pooling == "max" else float(np.logaddexp.reduce(values)) for end, values in expected.items()}
     assert scores == pytest.approx(pooled, abs=1e-5)
@@ -361,8 +361,8 @@ def test_a_wide_beam_is_exhaustive(hops: int, pooling: str):
 @pytest.mark.parametrize("beam", [2, 3, 100])
 @pytest.mark.parametrize("pooling", ["max", "sum"])
 def test_scores_of_all_entities_are_those_of_the_search(beam: int, pooling: str):
-    walker, questions = walker_of(), asked((0, 1), (3, 1), (1, 2))
-    beams = beam_search(walker, questions, hops=3, beam=beam, pooling=pooling)
+    walker, queries = walker_of(), asked((0, 1), (3, 1), (1, 2))
+    beams = beam_search(walker, queries, hops=3, beam=beam, pooling=pooling)
     found = beams.reached()
     expected = torch.full((3, 5), -torch.inf)
     expected[ragged.rows_of(found.offsets), found.entities] = found.scores
@@ -372,15 +372,15 @@ def test_scores_of_all_entities_are_those_of_the_search(beam: int, pooling: str)
 
 def test_marks_and_the_set_of_known_answers_agree(monkeypatch: pytest.MonkeyPatch):
     walker = walker_of()
-    for questions in (asked((0, 0), (1, 0)), asked_with_answers(walker, (0, 0, 1), (0, 1, 1), (2, 0, 4))):
-        marked = walker.step(walker.begin(questions), questions, is_last=True)
+    for queries in (asked((0, 0), (1, 0)), asked_with_answers(walker, (0, 0, 1), (0, 1, 1), (2, 0, 4))):
+        marked = walker.step(walker.begin(queries), queries, is_last=True)
         with monkeypatch.context() as patch:
             patch.setattr(steps, "MOST_MARKS", 0)
-            looked_up = walker.step(walker.begin(questions), questions, is_last=True)
+            looked_up = walker.step(walker.begin(queries), queries, is_last=True)
         assert choices_by_walk(marked) == choices_by_walk(looked_up)
 
 
-def test_questions_are_decoded_together_as_alone():
+def test_queries_are_decoded_together_as_alone():
     walker = walker_of()
     pairs = [(0, 0), (3, 1), (1, 2), (4, 0)]
     together = beam_search(walker, asked(*pairs), hops=3, beam=3).reached(num_paths=2)

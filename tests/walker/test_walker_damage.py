@@ -30,7 +30,7 @@ def _weights_of_the_scorer(run: Path) -> None:
 
 
 def _weights_of_another_size(run: Path) -> None:
-    small = runs.build_walker(VILLAGE, settings_of({"walker.dimension": 5})).policy
+    small = runs.build_environment(VILLAGE, settings_of({"walker.dimension": 5})).policy
     Run(run).save_weights(training.arrays_of(small), "walker")
 
 
@@ -80,7 +80,7 @@ def test_a_damaged_checkpoint_is_not_gone_on_with(
 ):
     settings, scorer = settings_of({"walker.epochs": 2}), trained_walker.path / "scorer"
     with pytest.raises(Stopped):
-        api.train(VILLAGE, settings, out=tmp_path / "run", scorer=scorer, make_watchers=watching("walker", StopAt(2, 1)))
+        api.train(VILLAGE, settings, out=tmp_path / "run", scorer=scorer, make_callbacks=watching("walker", StopAt(2, 1)))
     damage(tmp_path / "run")
     with pytest.raises(SavedFileError):
         api.train(VILLAGE, settings, out=tmp_path / "run", scorer=scorer, resume=True)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from hopwalk import api
-from hopwalk.config.settings import Settings, settings_toml
+from hopwalk.config.settings import Settings
+from hopwalk.config.loading import settings_toml
 from hopwalk.errors import HopwalkError, RunError
 from hopwalk.learning import training
 from hopwalk.learning.run import Run
@@ -50,10 +51,10 @@ def test_stopped_anywhere_the_result_is_the_same(tmp_path: Path, checkpoints: No
     for epoch, batch in ((1, 2), (2, 0), (3, 1), (4, 4), (4, 0)):  # 0: evaluated, but not saved yet
         folder = tmp_path / f"{epoch}-{batch}"
         with pytest.raises(Stopped):
-            api.train(VILLAGE, settings, out=folder, make_watchers=watching("walker", StopAt(epoch, batch)))
+            api.train(VILLAGE, settings, out=folder, make_callbacks=watching("walker", StopAt(epoch, batch)))
         assert Run.open(folder).about["status"] == "training"
         recorder = Recorder()
-        run = api.train(VILLAGE, settings, out=folder, resume=True, make_watchers=watching("walker", recorder))
+        run = api.train(VILLAGE, settings, out=folder, resume=True, make_callbacks=watching("walker", recorder))
         assert recorder.batches[0] == ((epoch - 1) // every * every + 1, 1)  # it did go on, and not from the beginning
         assert results_of(run) == expected
         assert not run.checkpoint_path.exists()
@@ -66,9 +67,9 @@ def test_stopped_again_and_again(tmp_path: Path, checkpoints: None, trained_walk
     def stop(*_: Any) -> Any:
         raise Stopped
 
-    for watchers in (watching("scorer", StopAt(3, 1)), stop, watching("walker", StopAt(3, 1))):
+    for callbacks in (watching("scorer", StopAt(3, 1)), stop, watching("walker", StopAt(3, 1))):
         with pytest.raises(Stopped):
-            api.train(VILLAGE, settings, out=out, resume=True, make_watchers=watchers)
+            api.train(VILLAGE, settings, out=out, resume=True, make_callbacks=callbacks)
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         patch.setattr(runs, "_blend_chosen", stop)
         api.train(VILLAGE, settings, out=out, resume=True)
@@ -84,7 +85,7 @@ def test_ctrl_c_leaves_a_usable_run(
     monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0 if has_checkpoint else 1000.0)
     settings, out = trained_walker.settings, tmp_path / "run"
     stop = watching("walker", StopAt(3, 2, KeyboardInterrupt))
-    run = api.train(VILLAGE, settings, out=out, make_watchers=stop)
+    run = api.train(VILLAGE, settings, out=out, make_callbacks=stop)
     about = run.about
     assert (about["status"], about["epochs"]) == ("interrupted", 2)
     assert about["valid_mrr"] == max(record["valid_mrr"] for record in run.history)
@@ -92,7 +93,7 @@ def test_ctrl_c_leaves_a_usable_run(
     assert api.evaluate(out, "valid").tails.mrr == about["valid_mrr"]
     assert "interrupted after 2 epochs" in (out / "card.md").read_text()
     recorder = Recorder()
-    run = api.train(VILLAGE, settings, out=out, resume=True, make_watchers=watching("walker", recorder))
+    run = api.train(VILLAGE, settings, out=out, resume=True, make_callbacks=watching("walker", recorder))
     assert recorder.batches[0] == (3 if has_checkpoint else 1, 1)
     assert results_of(run) == results_of(trained_walker)
 
@@ -101,29 +102,29 @@ def test_ctrl_c_soon_after_going_on_keeps_what_there_was(tmp_path: Path, trained
     settings, out = trained_walker.settings, tmp_path / "run"
     for epoch in (3, 1):
         stop = watching("walker", StopAt(epoch, 1, KeyboardInterrupt))
-        run = api.train(VILLAGE, settings, out=out, resume=True, make_watchers=stop)
+        run = api.train(VILLAGE, settings, out=out, resume=True, make_callbacks=stop)
         assert (run.about["status"], run.about["epochs"]) == ("interrupted", 2)
     assert results_of(api.train(VILLAGE, settings, out=out, resume=True)) == results_of(trained_walker)
 
 
 def test_ctrl_c_before_the_first_evaluation(tmp_path: Path, trained_walker: Run):
     stop = watching("walker", StopAt(1, 1, KeyboardInterrupt))
-    run = api.train(VILLAGE, trained_walker.settings, out=tmp_path / "run", make_watchers=stop)
+    run = api.train(VILLAGE, trained_walker.settings, out=tmp_path / "run", make_callbacks=stop)
     assert (run.about["status"], run.about["epochs"], run.about["valid_mrr"]) == ("interrupted", 0, None)
-    assert api.evaluate(run.path).tails.num_questions == len(VILLAGE.test)
+    assert api.evaluate(run.path).tails.num_queries == len(VILLAGE.test)
     run = api.train(VILLAGE, trained_walker.settings, out=run.path, resume=True)
     assert results_of(run) == results_of(trained_walker)
 
 
 def test_ctrl_c_while_the_scorer_is_trained(tmp_path: Path, trained_walker: Run):
     stop = watching("scorer", StopAt(3, 1, KeyboardInterrupt))
-    run = api.train(VILLAGE, trained_walker.settings, out=tmp_path / "run", make_watchers=stop)
+    run = api.train(VILLAGE, trained_walker.settings, out=tmp_path / "run", make_callbacks=stop)
     assert run.about["status"] == Run.open(run.path / "scorer").about["status"] == "interrupted"
     api.evaluate(run.path / "scorer")
     with pytest.raises(RunError, match=r"the walker is not trained yet.* --resume"):
         api.load(run.path)
     recorder = Recorder()
-    run = api.train(VILLAGE, trained_walker.settings, out=run.path, resume=True, make_watchers=watching("walker", recorder))
+    run = api.train(VILLAGE, trained_walker.settings, out=run.path, resume=True, make_callbacks=watching("walker", recorder))
     assert recorder.records == run.history
     assert results_of(run) == results_of(trained_walker)
 
@@ -131,7 +132,7 @@ def test_ctrl_c_while_the_scorer_is_trained(tmp_path: Path, trained_walker: Run)
 def test_resuming_what_is_finished_does_nothing(copied: Path, trained_walker: Run):
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in copied.rglob("*.*")}
     recorder = Recorder()
-    api.train(VILLAGE, trained_walker.settings, out=copied, resume=True, make_watchers=lambda *_: [recorder])
+    api.train(VILLAGE, trained_walker.settings, out=copied, resume=True, make_callbacks=lambda *_: [recorder])
     assert recorder.batches == []
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in copied.rglob("*.*")} == before
 
@@ -209,7 +210,7 @@ def test_going_on_with_a_scorer_given_later(tmp_path: Path, trained_walker: Run,
     """The run has begun to train a scorer of its own: it must not be taken half trained, nor for the one that is given."""
     settings, out = settings_of({"scorer.seed": 1}), tmp_path / "run"
     with pytest.raises(Stopped):
-        api.train(VILLAGE, settings, out=out, make_watchers=watching("scorer", StopAt(2, 1)))
+        api.train(VILLAGE, settings, out=out, make_callbacks=watching("scorer", StopAt(2, 1)))
     try:
         run = api.train(VILLAGE, settings, out=out, scorer=trained_walker.path / "scorer", resume=True)
     except HopwalkError:

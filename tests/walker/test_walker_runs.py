@@ -13,13 +13,14 @@ import pytest
 import torch
 
 from hopwalk import api
-from hopwalk.config.settings import changed, load_settings
+from hopwalk.config.settings import changed
+from hopwalk.config.loading import load_settings
 from hopwalk.errors import DataError, HopwalkError
 from hopwalk.learning.evaluation import Evaluation
 from hopwalk.learning.run import Run
 from hopwalk.walker import runs
 from hopwalk.walker.decoding import WEIGHTS, blend_name
-from hopwalk.walker.environment import Questions
+from hopwalk.walker.environment import Queries
 from tests.support.helpers import FAMILY, dataset_of
 from tests.support.stopping import Recorder, results_of
 from tests.support.villages import ALONE, VILLAGE, settings_of
@@ -41,7 +42,7 @@ def taught(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_a_rule_is_learnt(taught: Run):
-    untrained = runs.build_walker(VILLAGE, taught.settings)
+    untrained = runs.build_environment(VILLAGE, taught.settings)
     untrained.policy.eval()
     before = runs.evaluate_walker(replace(api.load(taught.path), walker=untrained), "test")
     assert before["paths"].tails.mrr < 0.5
@@ -53,7 +54,7 @@ def test_a_rule_is_learnt(taught: Run):
 
 def test_the_best_path_is_the_rule(taught: Run):
     walker, asked = api.load(taught.path), VILLAGE.test
-    found = walker.decoder.reached(Questions(*(torch.tensor(ids.tolist()) for ids in (asked.heads, asked.relations))))
+    found = walker.decoder.reached(Queries(*(torch.tensor(ids.tolist()) for ids in (asked.heads, asked.relations))))
     rule = [VILLAGE.relations.id("mother"), VILLAGE.relations.id("brother")]
     num_explained = 0
     for row, answer in enumerate(asked.tails.tolist()):
@@ -68,7 +69,7 @@ def test_the_best_path_is_the_rule(taught: Run):
 def test_a_walker_alone_has_no_scorer(taught: Run):
     assert not (taught.path / "scorer").exists()
     walker = api.load(taught.path)
-    assert (walker.opinions, walker.blend_weight, taught.about["blend_weight"]) == (None, None, None)
+    assert (walker.scorer_logits, walker.blend_weight, taught.about["blend_weight"]) == (None, None, None)
     assert [*api.evaluate_walker(taught.path)] == ["paths"]
     card = (taught.path / "card.md").read_text()
     assert "| scorer | none |" in card
@@ -142,7 +143,7 @@ def test_history_has_what_the_figures_of_the_paper_need(trained_walker: Run):
         assert record["reward"] > record["hits"] > record["false_negative_hits"] > 0  # other ends are rewarded a little
         assert record["entropy"] > 0
         assert record["guidance"] != 0.3  # learnt
-        assert record["valid_num_questions"] == len(VILLAGE.valid)
+        assert record["valid_num_queries"] == len(VILLAGE.valid)
     # No more paths than walks: 5 for each question in each epoch.
     assert 0 < trained_walker.history[0]["unique_paths"] <= 1.02 * 5 * len(VILLAGE.train)
 
@@ -154,7 +155,7 @@ def test_a_watcher_is_told_of_both_trainings(tmp_path: Path):
         told[name] = num_epochs, Recorder()
         return [told[name][1]]
 
-    run = api.train(VILLAGE, settings_of({"walker.epochs": 2}), out=tmp_path / "run", make_watchers=make)
+    run = api.train(VILLAGE, settings_of({"walker.epochs": 2}), out=tmp_path / "run", make_callbacks=make)
     assert {name: num_epochs for name, (num_epochs, _) in told.items()} == {"scorer": 4, "walker": 2}
     assert told["walker"][1].records == run.history
     num_batches = -(-len(VILLAGE.train) // 64)
@@ -179,11 +180,11 @@ def test_what_evaluate_writes(copied: Path, trained_walker: Run):
     assert {*written} == {"paths", "probability", "scorer", "blend", "blend_weight"}
     for name, numbers in numbers_of(found).items():
         assert written[name] == json.loads(json.dumps(numbers))
-        assert (numbers["tails"]["num_questions"], numbers["heads"]["num_questions"]) == (len(VILLAGE.test), 0)
+        assert (numbers["tails"]["num_queries"], numbers["heads"]["num_queries"]) == (len(VILLAGE.test), 0)
     assert api.evaluate(copied).to_dict() == found["paths"].to_dict()
     assert json.loads((copied / "evaluation-test.json").read_text()) == written
     both = api.evaluate_walker(copied, directions="both")["paths"]
-    assert (both.tails, both.heads.num_questions) == (found["paths"].tails, len(VILLAGE.test))
+    assert (both.tails, both.heads.num_queries) == (found["paths"].tails, len(VILLAGE.test))
     api.evaluate(copied, "valid", complete_filter=True)
     assert (copied / "evaluation-valid-complete.json").exists()
 
@@ -203,7 +204,7 @@ def test_the_blend_is_the_best_on_dev(trained_walker: Run):
 
 def test_paths_are_ranked_by_their_probability_and_the_reward_of_their_ends(trained_walker: Run):
     walker, weight = api.load(trained_walker.path), 2.0
-    assert walker.settings.walker.reward_weight == weight
+    assert walker.settings.walker.rerank_weight == weight
     asked = VILLAGE.test.heads, VILLAGE.test.relations
     scores = walker.decoder.scores(*asked, [])
     assert [*scores] == walker.decoder.names([]) == ["paths", "probability", "scorer"]
@@ -216,7 +217,7 @@ def test_paths_are_ranked_by_their_probability_and_the_reward_of_their_ends(trai
     assert (scores["paths"][~is_reached] == -np.inf).all()
     np.testing.assert_array_equal(walker.decoder.path_scores(*asked), scores["paths"])
 
-    paper = replace(walker, settings=changed(walker.settings, {"walker.reward_weight": 0.0}))
+    paper = replace(walker, settings=changed(walker.settings, {"walker.rerank_weight": 0.0}))
     assert paper.decoder.names([]) == ["paths", "scorer"]
     np.testing.assert_array_equal(paper.decoder.path_scores(*asked), scores["probability"])
     by_paper = runs.evaluate_walker(paper, "test")
@@ -245,7 +246,7 @@ def test_answers_that_no_path_reaches(tmp_path: Path):
     assert found["paths"].tails.mrr > 0
 
 
-def test_without_dev_questions_the_last_epoch_counts(tmp_path: Path):
+def test_without_dev_queries_the_last_epoch_counts(tmp_path: Path):
     run = api.train(dataset_of(FAMILY), settings_of({"walker.patience": 1}), out=tmp_path / "run")
     about = run.about
     assert (about["status"], about["best_epoch"], about["valid_mrr"], about["blend_weight"]) == ("finished", 4, None, 1.0)
@@ -255,9 +256,9 @@ def test_without_dev_questions_the_last_epoch_counts(tmp_path: Path):
 
 
 def test_a_part_of_dev_can_be_asked(tmp_path: Path):
-    run = api.train(VILLAGE, settings_of(ALONE | {"walker.dev_questions": 3, "walker.epochs": 1}), out=tmp_path / "run")
-    assert run.history[0]["valid_num_questions"] == 3
-    assert api.evaluate(run.path, "valid").tails.num_questions == len(VILLAGE.valid)
+    run = api.train(VILLAGE, settings_of(ALONE | {"walker.dev_queries": 3, "walker.epochs": 1}), out=tmp_path / "run")
+    assert run.history[0]["valid_num_queries"] == 3
+    assert api.evaluate(run.path, "valid").tails.num_queries == len(VILLAGE.valid)
 
 
 def test_tensorboard_has_the_history(tmp_path: Path):
@@ -280,11 +281,11 @@ def test_tensorboard_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.M
     assert not (tmp_path / "run").exists()
 
 
-def test_no_training_questions_are_told_before_a_scorer_is_trained(tmp_path: Path):
+def test_no_training_queries_are_told_before_a_scorer_is_trained(tmp_path: Path):
     watched = Recorder()
     with pytest.raises(DataError, match="has no training questions"):
         api.train(
-            replace(VILLAGE, train=VILLAGE.train[:0]), settings_of(), out=tmp_path / "run", make_watchers=lambda *_: [watched]
+            replace(VILLAGE, train=VILLAGE.train[:0]), settings_of(), out=tmp_path / "run", make_callbacks=lambda *_: [watched]
         )
     assert watched.batches == []
     assert not (tmp_path / "run").exists()
@@ -307,4 +308,4 @@ def test_an_ensemble_can_be_given(tmp_path: Path, trained_walker: Run):
     both = api.combine_scorers(members, out=tmp_path / "both")
     run = api.train(VILLAGE, settings_of({"walker.epochs": 1}), out=tmp_path / "run", scorer=both.path)
     shutil.rmtree(tmp_path / "both")
-    assert api.evaluate_walker(run.path)["scorer"].tails.num_questions == len(VILLAGE.test)
+    assert api.evaluate_walker(run.path)["scorer"].tails.num_queries == len(VILLAGE.test)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hopwalk import api
-from hopwalk.config.settings import load_settings, suited_settings
+from hopwalk.config.loading import load_settings, suited_settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
@@ -18,7 +18,7 @@ from hopwalk.learning.optimizers import Optimizer
 from hopwalk.learning.run import Run
 from hopwalk.walker import rollout, runs
 from hopwalk.walker import training as walker_training
-from hopwalk.walker.environment import Questions
+from hopwalk.walker.environment import Queries
 from tests.support.helpers import FAMILY, dataset_of
 from tests.support.stopping import Recorder, watching
 from tests.support.villages import ALONE, VILLAGE, settings_of, village_of
@@ -29,17 +29,17 @@ from tests.support.villages import ALONE, VILLAGE, settings_of, village_of
 def test_runs_that_are_older_than_a_setting_go_on_without_it(trained_walker: Run, tmp_path: Path):
     shutil.copytree(trained_walker.path, tmp_path / "old")
     file = tmp_path / "old" / "settings.toml"
-    file.write_text(re.sub(r"reward_weight = .*\n", "", file.read_text()))
+    file.write_text(re.sub(r"rerank_weight = .*\n", "", file.read_text()))
     old = Run.open(tmp_path / "old")
-    assert (trained_walker.settings.walker.reward_weight, old.settings.walker.reward_weight) == (2, 0)
+    assert (trained_walker.settings.walker.rerank_weight, old.settings.walker.rerank_weight) == (2, 0)
     told = "| paths are ranked by | probability, and the scorer's of their end to the power 2 |"
     assert told in (trained_walker.path / "card.md").read_text()
 
 
 def test_dev_facts_can_be_learnt(tmp_path: Path):
-    settings = settings_of({"walker.learn_valid": True, "walker.epochs": 2})
+    settings = settings_of({"walker.train_on_valid": True, "walker.epochs": 2})
     recorder = Recorder()
-    run = api.train(VILLAGE, settings, out=tmp_path / "run", make_watchers=watching("walker", recorder))
+    run = api.train(VILLAGE, settings, out=tmp_path / "run", make_callbacks=watching("walker", recorder))
     walker, graph = api.load(run.path).walker, api.graph_of(VILLAGE)
     assert len(walker.graph.tails) == len(graph.tails) + 2 * len(VILLAGE.valid)
     assert walker.known.contains(VILLAGE.valid.heads, VILLAGE.valid.relations, VILLAGE.valid.tails).all()
@@ -52,7 +52,7 @@ def test_dev_facts_can_be_learnt(tmp_path: Path):
 
 def test_dev_facts_that_were_learnt_do_not_choose_the_blend(tmp_path: Path):
     """They cannot be reached then, as all known answers: dev would always say that paths are good for nothing."""
-    settings = settings_of({"walker.learn_valid": True, "walker.epochs": 2})
+    settings = settings_of({"walker.train_on_valid": True, "walker.epochs": 2})
     run = api.train(VILLAGE, settings, out=tmp_path / "run")
     assert run.about["blend_weight"] > 0
     assert "chosen on dev" not in (run.path / "card.md").read_text()
@@ -61,28 +61,28 @@ def test_dev_facts_that_were_learnt_do_not_choose_the_blend(tmp_path: Path):
 
 
 def test_the_blend_can_be_said(tmp_path: Path):
-    said = {"walker.learn_valid": True, "walker.epochs": 1, "walker.blend_weight": 0.3}
+    said = {"walker.train_on_valid": True, "walker.epochs": 1, "walker.blend_weight": 0.3}
     run = api.train(VILLAGE, settings_of(said), out=tmp_path / "run")
     assert run.about["blend_weight"] == 0.3 and "0.3, as set" in (run.path / "card.md").read_text()
     alone = api.train(VILLAGE, settings_of(ALONE | {"walker.epochs": 1, "walker.blend_weight": 0.3}), out=tmp_path / "alone")
     assert alone.about["blend_weight"] is None
 
 
-@pytest.mark.parametrize("has_learnt_dev", [False, True])
+@pytest.mark.parametrize("trained_on_dev", [False, True])
 def test_opinions_of_dev_answers_stay_honest_though_the_walker_learns_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_learnt_dev: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained_on_dev: bool
 ):
     """Those of a scorer that has learnt dev are not."""
     counts: list[int] = []
 
-    def count(_: object, questions: Triples) -> torch.Tensor:
-        counts.append(len(questions))
+    def count(_: object, queries: Triples) -> torch.Tensor:
+        counts.append(len(queries))
         return torch.empty(0)
 
     monkeypatch.setattr(walker_training, "_opinions_of_answers", count)
-    said = {"walker.learn_valid": True, "walker.epochs": 1, "scorer.learn_valid": has_learnt_dev}
+    said = {"walker.train_on_valid": True, "walker.epochs": 1, "scorer.train_on_valid": trained_on_dev}
     api.train(VILLAGE, settings_of(said), out=tmp_path / "run")
-    assert counts == [0 if has_learnt_dev else len(VILLAGE.valid)]
+    assert counts == [0 if trained_on_dev else len(VILLAGE.valid)]
 
 
 def complete_graph_of(num_entities: int, num_relations: int) -> Dataset:
@@ -96,8 +96,8 @@ def test_settings_suit_the_density_of_a_graph_of_ones_own():
     chosen = [api.settings_for("mine.csv", dataset=dataset) for dataset in (sparse, dense, densest)]
     assert [settings.walker.action_dropout for settings in chosen] == [0.1, 0.5, 0.9]
     assert [settings.walk.hops for settings in chosen] == [3, 2, 2]
-    assert [settings.scorer.candidates for settings in chosen] == [0, 0, 0]
-    assert suited_settings(np.full(30_000, 5))["scorer.candidates"] == 4096
+    assert [settings.scorer.num_sampled_tails for settings in chosen] == [0, 0, 0]
+    assert suited_settings(np.full(30_000, 5))["scorer.num_sampled_tails"] == 4096
     assert suited_settings(np.full(30_000, 50))["walk.hops"] == 3
 
 
@@ -131,10 +131,10 @@ def test_a_batch_in_parts_has_the_same_gradient(monkeypatch: pytest.MonkeyPatch)
     for memory in (4096, 64):
         more = {"walker.rollouts": 150, "walker.batch_size": 4096, "walker.entropy": 0.5, "walker.memory_mb": memory}
         settings = settings_of(ALONE | nothing_random | more)
-        learner = walker_training.WalkerLearner(runs.build_walker(VILLAGE, settings), VILLAGE, settings, None)
+        learner = walker_training.WalkerLearner(runs.build_environment(VILLAGE, settings), VILLAGE, settings, None)
         losses.append(learner.learn(1, torch.Generator().manual_seed(0), lambda *_: None)["loss"])
         gradients.append({name: value.grad for name, value in learner.model.named_parameters() if value.grad is not None})
-        sizes.append(api.forecast(VILLAGE, settings).questions_at_once)
+        sizes.append(api.forecast(VILLAGE, settings).queries_at_once)
     assert sizes[1] < len(VILLAGE.train) <= sizes[0]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert gradients[0].keys() == gradients[1].keys() > {"relations", "entities"}
@@ -145,15 +145,15 @@ def test_a_batch_in_parts_has_the_same_gradient(monkeypatch: pytest.MonkeyPatch)
 def test_training_in_parts_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     sizes: list[int] = []
 
-    def roll_out(walker: Any, questions: Questions, **more: Any) -> Any:
-        sizes.append(len(questions))
-        return rollout.roll_out(walker, questions, **more)
+    def roll_out(walker: Any, queries: Queries, **more: Any) -> Any:
+        sizes.append(len(queries))
+        return rollout.roll_out(walker, queries, **more)
 
     monkeypatch.setattr(walker_training, "roll_out", roll_out)
     few_steps = {"walker.batch_size": 256, "walker.rollouts": 80, "walker.learning_rate": 0.05, "walker.epochs": 8}
     settings = settings_of(ALONE | few_steps | {"walker.memory_mb": 64})
     run = api.train(VILLAGE, settings, out=tmp_path / "run")
-    at_once = api.forecast(VILLAGE, settings).questions_at_once
+    at_once = api.forecast(VILLAGE, settings).queries_at_once
     assert max(sizes) <= at_once < 128
     assert sum(sizes) == 8 * len(VILLAGE.train)
     assert api.evaluate(run.path).tails.mrr > 0.8
@@ -163,9 +163,9 @@ def test_the_forecast_shrinks_with_what_is_asked(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("hopwalk.walker.forecast.product_rate", lambda: 1e9)  # of a machine that is always the same
     usual: dict[str, Any] = {"walker.rollouts": 100, "walker.batch_size": 512}
     most = api.forecast(VILLAGE, settings_of(usual))
-    assert most.questions_at_once == 512
+    assert most.queries_at_once == 512
     less_memory = api.forecast(VILLAGE, settings_of(usual | {"walker.memory_mb": 64}))
-    assert less_memory.questions_at_once < 512
+    assert less_memory.queries_at_once < 512
     assert less_memory.memory_bytes < min(most.memory_bytes, 80 * 2**20)
     assert less_memory.seconds_of_epoch == most.seconds_of_epoch
     for changes in ({"walker.rollouts": 50}, {"walk.hops": 1}, {"walker.dimension": 6}, {"walker.history_dimension": 6}):

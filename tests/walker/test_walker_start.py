@@ -108,8 +108,8 @@ def test_a_start_is_known_by_its_weights_wherever_it_is(trained_walker: Run, tmp
         api.train(VILLAGE, trained_walker.settings, start=moved, out=trained_walker.path, resume=True)
 
 
-def test_a_walker_that_has_learnt_dev_is_not_ranked_on_it(trained_walker: Run, tmp_path: Path):
-    learnt = {"walker.epochs": 1, "walker.learn_valid": True}
+def test_a_walker_that_trained_on_dev_is_not_ranked_on_it(trained_walker: Run, tmp_path: Path):
+    learnt = {"walker.epochs": 1, "walker.train_on_valid": True}
     run = api.train(VILLAGE, settings_of(learnt), scorer=trained_walker.path / "scorer", out=tmp_path / "learnt")
     with pytest.raises(RunError, match="has learnt the dev facts"):
         api.train(VILLAGE, settings_of({"walker.epochs": 0}), start=run.path, out=tmp_path / "leak")
@@ -117,13 +117,13 @@ def test_a_walker_that_has_learnt_dev_is_not_ranked_on_it(trained_walker: Run, t
     assert again.about["valid_mrr"] is None
 
 
-def test_a_scorer_that_has_learnt_dev_is_for_walkers_that_have(tmp_path: Path):
-    learnt = {"scorer.epochs": 1, "scorer.learn_valid": True}
+def test_a_scorer_that_trained_on_dev_is_for_walkers_that_have(tmp_path: Path):
+    learnt = {"scorer.epochs": 1, "scorer.train_on_valid": True}
     scorer = api.train_scorer(VILLAGE, settings_of(learnt), out=tmp_path / "scorer")
     for given in (scorer.path, None):
         with pytest.raises(RunError, match="this scorer has learnt the dev facts"):
             api.train(VILLAGE, settings_of(learnt | {"walker.epochs": 1}), scorer=given, out=tmp_path / "leak")
-    settings = settings_of(learnt | {"walker.epochs": 1, "walker.learn_valid": True})
+    settings = settings_of(learnt | {"walker.epochs": 1, "walker.train_on_valid": True})
     assert api.train(VILLAGE, settings, scorer=scorer.path, out=tmp_path / "both").about["valid_mrr"] is None
 
 

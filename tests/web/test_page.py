@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from hopwalk.reasoning.asking import ask
 from hopwalk.web import tasks
-from hopwalk.web.runs import ServedRun
+from hopwalk.web.runs import RunView
 from tests.support.browsing import chromium, require_chromium
 from tests.support.serving import IMAGE, LONG, OVERRIDE, QUOTES, SCRIPT, Client, serving
 
@@ -55,11 +55,11 @@ def open_page(browser: Browser, client: Client, said: list[str]) -> Iterator[Ope
     assert all(url.startswith(("http://127.0.0.1:", "data:")) for url in requested)
 
 
-def best_answer(served_runs: Mapping[str, ServedRun]) -> Any:
+def best_answer(served_runs: Mapping[str, RunView]) -> Any:
     return ask(served_runs["village"].trained, "child 0", "uncle", k=10)[0]
 
 
-def test_type_choose_click_and_read_the_path(open_page: OpenPage, served_runs: Mapping[str, ServedRun]):
+def test_type_choose_click_and_read_the_path(open_page: OpenPage, served_runs: Mapping[str, RunView]):
     page = open_page()
     expect(page.locator("#welcome h1")).to_be_visible()
     page.locator("#head").fill("chil")
@@ -272,7 +272,7 @@ def test_colours_can_be_chosen_and_are_kept(open_page: OpenPage):
     expect(page.locator("#theme")).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_token_is_asked_for_or_taken_from_the_link(open_page: OpenPage, served_runs: Mapping[str, ServedRun]):
+def test_the_token_is_asked_for_or_taken_from_the_link(open_page: OpenPage, served_runs: Mapping[str, RunView]):
     with serving(served_runs, token="correct-horse") as guarded:
         page = open_page(VIEW, address=guarded.address)
         expect(page.locator("#token")).to_be_visible()
@@ -291,7 +291,7 @@ def test_the_token_is_asked_for_or_taken_from_the_link(open_page: OpenPage, serv
         assert "correct-horse" not in linked.url
 
 
-def test_a_server_that_has_gone(open_page: OpenPage, served_runs: Mapping[str, ServedRun]):
+def test_a_server_that_has_gone(open_page: OpenPage, served_runs: Mapping[str, RunView]):
     with serving(served_runs) as short_lived:
         page = open_page(VIEW, address=short_lived.address)
         expect(page.locator("#answers > li").first).to_be_visible()

@@ -30,36 +30,36 @@ from hopwalk.web.limits import (
     Limits,
 )
 from hopwalk.web.middleware import POLICY
-from hopwalk.web.runs import ServedRun, load_runs
-from tests.support.serving import LONG, QUESTION, QUICK, SCRIPT, Client, problem_of, serving, wait_until
+from hopwalk.web.runs import RunView, load_runs
+from tests.support.serving import LONG, QUERY, QUICK, SCRIPT, Client, problem_of, serving, wait_until
 from tests.support.villages import settings_of
 
 
 @pytest.fixture(scope="module")
-def village(served_runs: Mapping[str, ServedRun]) -> ServedRun:
+def village(served_runs: Mapping[str, RunView]) -> RunView:
     return served_runs["village"]
 
 
 # Answers
 
 
-def test_answers_are_those_of_python(client: Client, village: ServedRun):
-    found = client.post("ask", QUESTION | {"k": 5, "paths": 2}).json()
+def test_answers_are_those_of_python(client: Client, village: RunView):
+    found = client.post("ask", QUERY | {"k": 5, "paths": 2}).json()
     expected = ask(village.trained, "child 0", "uncle", k=5, num_paths=2)
     assert found["answers"] == [answer.to_dict() for answer in expected]
     assert (found["run"], found["head"], found["name"], found["relation"]) == ("village", "child 0", "child 0", "uncle")
 
 
-def test_names_are_found_although_written_differently_and_inverses_can_be_asked(client: Client, village: ServedRun):
+def test_names_are_found_although_written_differently_and_inverses_can_be_asked(client: Client, village: RunView):
     found = client.post("ask", {"head": "MOTHER_1", "relation": "Mother⁻¹", "only_new": True}).json()
     assert (found["head"], found["relation"]) == ("mother 1", "mother⁻¹")
     expected = ask(village.trained, "mother 1", "mother⁻¹", only_new=True)
     assert found["answers"] == [answer.to_dict() for answer in expected]
 
 
-def test_explanations_are_those_of_python_with_a_drawing(client: Client, village: ServedRun):
+def test_explanations_are_those_of_python_with_a_drawing(client: Client, village: RunView):
     tail = ask(village.trained, "child 0", "uncle")[0].entity
-    found = client.post("explain", QUESTION | {"tail": tail, "paths": 3}).json()
+    found = client.post("explain", QUERY | {"tail": tail, "paths": 3}).json()
     expected = explain(village.trained, "child 0", "uncle", tail, num_paths=3).to_dict()
     assert found["drawing"].startswith("<svg")
     assert {name: found[name] for name in expected} == expected
@@ -97,14 +97,14 @@ def test_entities_of_the_same_name_are_told_apart_by_their_keys(tmp_path: Path):
         assert client.get("api/v1/entities", params={"q": "an"}).json()["entities"][0] == {"entity": "Q2", "name": "Ann"}
 
 
-def test_many_clients_each_get_their_own_answers(village: ServedRun, monkeypatch: pytest.MonkeyPatch):
+def test_many_clients_each_get_their_own_answers(village: RunView, monkeypatch: pytest.MonkeyPatch):
     """The first question holds the engine, so that the others meet in batches; those with other options are kept apart."""
     sizes, may_begin = [], threading.Event()
 
-    def watched(trained: Any, questions: list[tuple[str, str]], **options: Any) -> Any:
-        sizes.append(len(questions))
+    def watched(trained: Any, queries: list[tuple[str, str]], **options: Any) -> Any:
+        sizes.append(len(queries))
         assert may_begin.wait(20)
-        return ask_many(trained, questions, **options)
+        return ask_many(trained, queries, **options)
 
     monkeypatch.setattr(tasks, "ask_many", watched)
     names = list(village.dataset.entities)
@@ -114,33 +114,33 @@ def test_many_clients_each_get_their_own_answers(village: ServedRun, monkeypatch
         for relation, k in (("uncle", 100), ("mother⁻¹", 100), ("knows", 50))
     ]
     with serving({"village": village}) as client, ThreadPoolExecutor(len(asked)) as pool:
-        futures = [pool.submit(client.post, "ask", question) for question in asked]
+        futures = [pool.submit(client.post, "ask", query) for query in asked]
         wait_until(lambda: f"hopwalk_waiting {len(asked) - sum(sizes)}\n" in client.get("metrics").text)
         may_begin.set()
         found = [future.result().json() for future in futures]
     assert sum(sizes) == len(asked) and max(sizes) >= 8
-    for question, answered in zip(asked, found, strict=True):
-        assert (answered["head"], answered["relation"]) == (question["head"], question["relation"])
-        alone = ask(village.trained, str(question["head"]), str(question["relation"]), k=int(str(question["k"])), num_paths=1)
+    for query, answered in zip(asked, found, strict=True):
+        assert (answered["head"], answered["relation"]) == (query["head"], query["relation"])
+        alone = ask(village.trained, str(query["head"]), str(query["relation"]), k=int(str(query["k"])), num_paths=1)
         scores = {answer.entity: answer.score for answer in alone}
         assert {answer["entity"]: answer["score"] for answer in answered["answers"]} == pytest.approx(scores, abs=1e-4)
         texts = [path["text"] for answer in answered["answers"] for path in answer["paths"]]
-        assert texts and all(text.startswith(f"{question['head']} ") for text in texts)
+        assert texts and all(text.startswith(f"{query['head']} ") for text in texts)
 
 
 def test_clients_that_go_away_do_no_harm(client: Client):
     host, port = client.address.removeprefix("http://").rstrip("/").split(":")
-    body = json.dumps(QUESTION).encode()
+    body = json.dumps(QUERY).encode()
     whole = b"POST /api/v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(
         body
     )
     for sent in (b"", b"POST /api", whole, whole + body[:5], whole + body):
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(sent)
-    assert client.post("ask", QUESTION).status_code == 200
+    assert client.post("ask", QUERY).status_code == 200
 
 
-def test_a_request_under_way_is_answered_before_the_server_stops(village: ServedRun, monkeypatch: pytest.MonkeyPatch):
+def test_a_request_under_way_is_answered_before_the_server_stops(village: RunView, monkeypatch: pytest.MonkeyPatch):
     began, may_end = threading.Event(), threading.Event()
 
     def held(*arguments: Any, **options: Any) -> Any:
@@ -150,7 +150,7 @@ def test_a_request_under_way_is_answered_before_the_server_stops(village: Served
 
     monkeypatch.setattr(tasks, "ask_many", held)
     with serving({"village": village}) as client, ThreadPoolExecutor(1) as pool:
-        future = pool.submit(client.post, "ask", QUESTION)
+        future = pool.submit(client.post, "ask", QUERY)
         assert began.wait(20)
         client.server.should_exit = True
         threading.Timer(0.3, may_end.set).start()
@@ -163,7 +163,7 @@ def test_entities_are_found_by_how_they_begin(client: Client):
     assert client.get("api/v1/entities", params={"q": "zzz"}).json() == {"entities": []}
 
 
-def test_relations_of_an_entity_come_first(client: Client, village: ServedRun):
+def test_relations_of_an_entity_come_first(client: Client, village: RunView):
     relations = client.get("api/v1/relations", params={"entity": "mother 0"}).json()["relations"]
     facts = village.dataset.labels_of(village.dataset.facts)
     counts = {
@@ -195,15 +195,15 @@ def test_unknown_names_come_with_suggestions(client: Client):
     assert (problem["code"], problem["field"]) == ("unknown_name", "head") and "child 1" in problem["suggestions"]
     problem = problem_of(client.post("ask", {"head": "child 0", "relation": "unkle"}), 404)
     assert problem["field"] == "relation" and problem["suggestions"] == ["uncle"]
-    problem = problem_of(client.post("explain", QUESTION | {"tail": "mann 1"}), 404)
+    problem = problem_of(client.post("explain", QUERY | {"tail": "mann 1"}), 404)
     assert problem["field"] == "tail" and "man 1" in problem["suggestions"]
-    problem = problem_of(client.post("ask", QUESTION | {"run": "city"}), 404)
+    problem = problem_of(client.post("ask", QUERY | {"run": "city"}), 404)
     assert problem["field"] == "run" and problem["suggestions"] == ["village", "hostile"]
     problem_of(client.get("api/v1/relations", params={"entity": "nobody at all"}), 404)
     problem_of(client.get("api/v1/runs/city"), 404)
 
 
-def test_run_cards(client: Client, village: ServedRun):
+def test_run_cards(client: Client, village: RunView):
     first, second = client.get("api/v1/runs").json()["runs"]
     assert first == client.get("api/v1/runs/village").json()
     assert (first["run"], second["run"]) == ("village", "hostile")
@@ -214,7 +214,7 @@ def test_run_cards(client: Client, village: ServedRun):
         assert client.post("ask", {"head": example["head"], "relation": example["relation"]}).status_code == 200
 
 
-def test_runs_of_the_same_name_are_told_apart(village: ServedRun):
+def test_runs_of_the_same_name_are_told_apart(village: RunView):
     folder = village.trained.run.path
     assert list(load_runs([folder, folder])) == ["village", "village-2"]
 
@@ -223,10 +223,10 @@ def test_health(client: Client):
     assert client.get("api/v1/health").json() == {"status": "ok", "version": __version__, "runs": 2, "waiting": 0}
 
 
-def test_metrics_count_requests_and_batches(village: ServedRun):
+def test_metrics_count_requests_and_batches(village: RunView):
     with serving({"village": village}) as client:
         for _ in range(3):
-            client.post("ask", QUESTION)
+            client.post("ask", QUERY)
         client.post("ask", {"head": "nobody"})
         text = client.get("metrics").text
     assert 'hopwalk_requests_total{operation="ask",status="200"} 3' in text

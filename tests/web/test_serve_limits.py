@@ -14,12 +14,12 @@ import requests
 from hopwalk.web import tasks
 from hopwalk.web.limits import MOST_BODY_BYTES, MOST_URL_BYTES, Limits
 from hopwalk.web.middleware import HEADERS
-from hopwalk.web.runs import ServedRun
-from tests.support.serving import QUESTION, Client, problem_of, serving, wait_until
+from hopwalk.web.runs import RunView
+from tests.support.serving import QUERY, Client, problem_of, serving, wait_until
 
 
 @pytest.fixture(scope="module")
-def village(served_runs: Mapping[str, ServedRun]) -> ServedRun:
+def village(served_runs: Mapping[str, RunView]) -> RunView:
     return served_runs["village"]
 
 
@@ -28,7 +28,7 @@ def test_every_answer_has_the_security_headers(client: Client):
         client.get(""),
         client.get("static/page.js"),
         client.get("nothing"),
-        client.post("ask", QUESTION),
+        client.post("ask", QUERY),
         client.post("ask", {}),
         client.get("api/v1/health", headers={"Host": "evil.example"}),
     ):
@@ -51,11 +51,11 @@ def test_every_answer_has_the_security_headers(client: Client):
     ],
 )
 def test_values_beyond_their_limits(client: Client, more: dict[str, Any], place: str):
-    problem = problem_of(client.post("ask", QUESTION | more), 422)
+    problem = problem_of(client.post("ask", QUERY | more), 422)
     assert problem["code"] == "invalid_request" and place in problem["message"]
 
 
-def test_bodies_that_are_no_question(client: Client):
+def test_bodies_that_are_no_query(client: Client):
     def send(data: bytes, kind: str = "application/json") -> requests.Response:
         return requests.post(f"{client.address}api/v1/ask", data=data, headers={"Content-Type": kind}, timeout=30)
 
@@ -63,11 +63,11 @@ def test_bodies_that_are_no_question(client: Client):
         assert problem_of(send(broken), 422)["message"] == "The body is not JSON"
     problem_of(send(b"[" * 50_000), 400)
     problem_of(send(b"[1]"), 422)
-    problem_of(send(json.dumps(QUESTION).encode(), "text/plain"), 422)  # what a page of somebody else could send
+    problem_of(send(json.dumps(QUERY).encode(), "text/plain"), 422)  # what a page of somebody else could send
 
 
 def test_large_requests(client: Client):
-    assert problem_of(client.post("ask", QUESTION | {"head": "x" * MOST_BODY_BYTES}), 413)["code"] == "body_too_large"
+    assert problem_of(client.post("ask", QUERY | {"head": "x" * MOST_BODY_BYTES}), 413)["code"] == "body_too_large"
 
     def pieces() -> Iterator[bytes]:
         for _ in range(MOST_BODY_BYTES // 1024 + 1):
@@ -102,7 +102,7 @@ def test_wrong_paths_and_methods(client: Client):
         ("", False),
     ],
 )
-def test_names_that_do_not_lead_here_are_refused(village: ServedRun, host: str, is_ours: bool):
+def test_names_that_do_not_lead_here_are_refused(village: RunView, host: str, is_ours: bool):
     with serving({"village": village}, hosts=["Walks.example.org"]) as client:
         response = client.get("api/v1/health", headers={"Host": host})
     if is_ours:
@@ -111,9 +111,9 @@ def test_names_that_do_not_lead_here_are_refused(village: ServedRun, host: str, 
         assert problem_of(response, 400)["code"] == "unknown_host"
 
 
-def test_token(village: ServedRun):
+def test_token(village: RunView):
     with serving({"village": village}, token="correct-horse") as client:
-        assert client.post("ask", QUESTION).status_code == 200
+        assert client.post("ask", QUERY).status_code == 200
         assert client.get("metrics").status_code == 200
         for wrong in (
             {},
@@ -122,7 +122,7 @@ def test_token(village: ServedRun):
             {"Authorization": "Basic correct-horse"},
         ):
             for response in (
-                client.post("ask", QUESTION, headers=wrong),
+                client.post("ask", QUERY, headers=wrong),
                 client.get("api/v1/runs", headers=wrong),
                 client.get("api/v1/entities", headers=wrong),
                 client.get("metrics", headers=wrong),
@@ -135,24 +135,24 @@ def test_token(village: ServedRun):
 
 
 def slow(event: threading.Event) -> Callable[..., Any]:
-    def held(trained: Any, questions: list[Any], **_: Any) -> list[list[Any]]:
+    def held(trained: Any, queries: list[Any], **_: Any) -> list[list[Any]]:
         event.wait(20)
-        return [[] for _ in questions]
+        return [[] for _ in queries]
 
     return held
 
 
-def test_what_takes_too_long_is_given_up(village: ServedRun, monkeypatch: pytest.MonkeyPatch):
+def test_what_takes_too_long_is_given_up(village: RunView, monkeypatch: pytest.MonkeyPatch):
     event = threading.Event()
     monkeypatch.setattr(tasks, "ask_many", slow(event))
     with serving({"village": village}, limits=Limits(seconds=0.2)) as client:
-        response = client.post("ask", QUESTION)
+        response = client.post("ask", QUERY)
         assert problem_of(response, 504)["code"] == "timeout" and response.headers["retry-after"] == "1"
         event.set()
-        assert client.post("ask", QUESTION).status_code == 200
+        assert client.post("ask", QUERY).status_code == 200
 
 
-def test_a_body_that_does_not_come_is_given_up(village: ServedRun):
+def test_a_body_that_does_not_come_is_given_up(village: RunView):
     with serving({"village": village}, limits=Limits(seconds=0.2)) as client:
         host, port = client.address.removeprefix("http://").rstrip("/").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as connection:
@@ -160,11 +160,11 @@ def test_a_body_that_does_not_come_is_given_up(village: ServedRun):
             assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
 
 
-def test_too_many_waiting_are_told_to_come_again(village: ServedRun, monkeypatch: pytest.MonkeyPatch):
+def test_too_many_waiting_are_told_to_come_again(village: RunView, monkeypatch: pytest.MonkeyPatch):
     event = threading.Event()
     monkeypatch.setattr(tasks, "ask_many", slow(event))
     with serving({"village": village}, limits=Limits(waiting=2)) as client, ThreadPoolExecutor(8) as pool:
-        futures = [pool.submit(client.post, "ask", QUESTION | {"k": k}) for k in range(1, 9)]
+        futures = [pool.submit(client.post, "ask", QUERY | {"k": k}) for k in range(1, 9)]
         wait_until(lambda: sum(future.done() for future in futures) == 5)  # one is held, two wait
         event.set()
         responses = [future.result() for future in futures]
@@ -179,7 +179,7 @@ def test_failures_show_no_traceback(client: Client, monkeypatch: pytest.MonkeyPa
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(tasks, "explain", fail)
-    response = client.post("explain", QUESTION | {"tail": "man 1"})
+    response = client.post("explain", QUERY | {"tail": "man 1"})
     problem = problem_of(response, 500)
     assert problem["code"] == "internal" and "secret" not in response.text and "Traceback" not in response.text
     assert {name: response.headers.get(name) for name in HEADERS} == HEADERS

@@ -16,12 +16,12 @@ import requests
 from hopwalk.errors import RunError, SavedFileError, SettingsError
 from hopwalk.web import server
 from hopwalk.web.limits import Limits
-from hopwalk.web.runs import ServedRun
+from hopwalk.web.runs import RunView
 from tests.support.commands import command
 
 
 @pytest.fixture(scope="module")
-def folder(served_runs: Mapping[str, ServedRun]) -> Path:
+def folder(served_runs: Mapping[str, RunView]) -> Path:
     return served_runs["village"].trained.run.path
 
 

@@ -50,7 +50,7 @@ def test_requests_are_answered_as_described(described: Any, method: str, path: s
 
 
 @pytest.mark.parametrize("path", ["/api/v1/ask", "/api/v1/explain"])
-def test_questions_about_what_exists_are_answered_as_described(described: Any, path: str):
+def test_queries_about_what_exists_are_answered_as_described(described: Any, path: str):
     names = {"head": "child 0", "relation": "uncle"} | ({"tail": "man 1"} if path.endswith("explain") else {})
 
     @QUICK

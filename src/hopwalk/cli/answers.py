@@ -1,4 +1,4 @@
-"""`hopwalk ask`, `explain`, `rules` and `complete`: what a walker answers, why, by which rules, and for the whole graph."""
+"""`hopwalk ask`, `explain`, `rules` and `complete`: what a reasoner answers, why, by which rules, and for the whole graph."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import CountBar, print_finding, print_json, print_json_line, print_text, printable
+from hopwalk.cli.console import print_finding, print_json, print_json_line, print_text, printable
+from hopwalk.cli.progress import CountBar
 from hopwalk.cli.train import RunFolder
 from hopwalk.errors import DataError, HopwalkError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hopwalk.reasoning.reasoner import LoadedWalker
+    from hopwalk.reasoning.reasoner import Reasoner
     from hopwalk.reasoning.results import Answers
 
-QUESTIONS_AT_ONCE = 256  # of a file: answers are shown as they come
-HOW_QUESTIONS_LOOK = "A question looks so: steroid, a tab, interacts_with."
+QUERIES_AT_ONCE = 256  # of a file: answers are shown as they come
+HOW_QUERIES_LOOK = "A question looks so: steroid, a tab, interacts_with."
 
 Facts = Annotated[
     Path | None,
@@ -62,34 +63,34 @@ def ask(
 
     - `hopwalk ask runs/umls "cell function" affects --inverse -k 5`
 
-    - `hopwalk ask runs/umls --from questions.tsv --json > answers.jsonl`
+    - `hopwalk ask runs/umls --from queries.tsv --json > answers.jsonl`
 
     - `hopwalk ask runs/umls steroid interacts_with --facts new.csv`
     """
-    asked = list(_questions(head, relation, from_, inverse))
-    walker = _loaded(run, facts)
+    asked = list(_queries(head, relation, from_, inverse))
+    reasoner = _loaded(run, facts)
     if from_ is not None:
-        _check_names(walker, asked, from_)
+        _check_names(reasoner, asked, from_)
     if html is not None:
         _refuse_folder(html)
     shown: list[Answers] = []
-    for first in range(0, len(asked), QUESTIONS_AT_ONCE):
-        part = [question for _, question in asked[first : first + QUESTIONS_AT_ONCE]]
-        found = walker.ask_many(part, k=k, num_paths=max(paths, 3 if html else 1), only_new=new)
+    for first in range(0, len(asked), QUERIES_AT_ONCE):
+        part = [query for _, query in asked[first : first + QUERIES_AT_ONCE]]
+        found = reasoner.ask_many(part, k=k, num_paths=max(paths, 3 if html else 1), only_new=new)
         shown += found if html else []
         _print_answers(found, paths, as_json, is_one=from_ is None, is_first=first == 0)
     if html is not None:
-        _write_page(html, shown[0].question if from_ is None else f"{len(shown):,} questions", shown, walker)
+        _write_page(html, shown[0].query if from_ is None else f"{len(shown):,} questions", shown, reasoner)
 
 
-def _questions(head: str | None, relation: str | None, file: Path | None, inverse: bool) -> Iterator[tuple[int, tuple[str, str]]]:
+def _queries(head: str | None, relation: str | None, file: Path | None, inverse: bool) -> Iterator[tuple[int, tuple[str, str]]]:
     """The questions, each with the line it stands in."""
     if file is not None and head is not None:
         raise SettingsError("--from takes its questions from a file, and there is one on the command line too")
     if file is None and (head is None or relation is None):
         remedy = "Ask `hopwalk ask RUN HEAD RELATION`, or say --from FILE for questions of a file."
         raise SettingsError("there is no question", remedy=remedy)
-    asked = [(0, (head or "", relation or ""))] if file is None else _questions_of(file)
+    asked = [(0, (head or "", relation or ""))] if file is None else _queries_of(file)
     for line, (one, other) in asked:
         yield line, (one, _directed(other, inverse))
 
@@ -100,7 +101,7 @@ def _directed(relation: str, is_inverse: bool) -> str:
     return f"{relation}{INVERSE}" if is_inverse and not relation.endswith(INVERSE) else relation
 
 
-def _questions_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
+def _queries_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
     is_stdin = str(file) == "-"
     name = "standard input" if is_stdin else file
     try:
@@ -119,35 +120,33 @@ def _questions_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
             yield number, (columns[0], columns[1])
         elif line.strip():
             told = f"expected a head and a relation with a tab between them, found {len(columns)} column{'s'[: len(columns) - 1]}"
-            raise DataError(told, path=name, line=number, remedy=HOW_QUESTIONS_LOOK)
+            raise DataError(told, path=name, line=number, remedy=HOW_QUERIES_LOOK)
     if not content.strip():
-        raise DataError("there are no questions in it", path=name, remedy=HOW_QUESTIONS_LOOK)
+        raise DataError("there are no questions in it", path=name, remedy=HOW_QUERIES_LOOK)
 
 
-def _check_names(walker: LoadedWalker, asked: Sequence[tuple[int, tuple[str, str]]], file: Path) -> None:
+def _check_names(reasoner: Reasoner, asked: Sequence[tuple[int, tuple[str, str]]], file: Path) -> None:
     """Find the names of all questions before any is answered; an error tells the line."""
-    from hopwalk.reasoning.asking import question_ids
-
     name = "standard input" if str(file) == "-" else file
-    for line, question in asked:
+    for line, query in asked:
         try:
-            question_ids(walker, *question)
+            reasoner.names.query_ids(*query)
         except HopwalkError as error:
             raise type(error)(error.problem, path=name, line=line, remedy=error.remedy) from None
 
 
-def _loaded(run: Path, facts: Path | None) -> LoadedWalker:
+def _loaded(run: Path, facts: Path | None) -> Reasoner:
     from hopwalk.api import load
 
     if facts is None:
         return load(run)
-    from hopwalk.reasoning.facts import extended, read_facts
+    from hopwalk.reasoning.facts import read_facts
 
     rows, findings = read_facts(facts)
-    walker = extended(load(run), rows, source=facts)
+    reasoner = load(run).with_facts(rows, source=facts)
     for finding in findings:
         print_finding(finding)
-    return walker
+    return reasoner
 
 
 def _print_answers(found: Sequence[Answers], paths: int, as_json: bool, *, is_one: bool, is_first: bool) -> None:
@@ -167,13 +166,13 @@ def _refuse_folder(path: Path) -> None:
         raise SettingsError(f"{path} is a folder", remedy="Name the file to write, such as answer.html.")
 
 
-def _write_page(path: Path, title: str, shown: Sequence[Answers], walker: LoadedWalker) -> None:
+def _write_page(path: Path, title: str, shown: Sequence[Answers], reasoner: Reasoner) -> None:
     from hopwalk import __version__
     from hopwalk.learning.run import write_text
     from hopwalk.reasoning.html import whole_page
 
-    footer = f"Answered by hopwalk {__version__} from {walker!r}. Known: a fact of the graph. Predicted: not one. "
-    footer += "The bar is the scorer's probability." if walker.opinions else "The bar is the probability of the walks."
+    footer = f"Answered by hopwalk {__version__} from {reasoner!r}. Known: a fact of the graph. Predicted: not one. "
+    footer += "The bar is the scorer's probability." if reasoner.has_scorer else "The bar is the probability of the walks."
     write_text(path, whole_page(title, [answers.to_html() for answers in shown], footer))
     print_text(f"page: {path}", to_stderr=True)
 
@@ -213,7 +212,7 @@ def rules(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """List the rules that a walker uses for a relation, with support and confidence in the graph, and an example of each.
+    """List the rules that a reasoner uses for a relation, with support and confidence in the graph, and an example of each.
 
     Examples:
 
@@ -235,7 +234,7 @@ def rules(
         return
     for number, used in enumerate(found, start=1):
         print_text(printable(f"{number:3}. {used.rule}"))
-        print_text(f"     {100 * used.weight:.1f} % of what is walked, in {used.questions:,} questions; {used.evidence}")
+        print_text(f"     {100 * used.weight:.1f} % of the paths, in {used.queries:,} queries; {used.evidence}")
         print_text(printable(f"     e.g. {used.examples[0]}"))
 
 
@@ -266,5 +265,5 @@ def complete(
             bar.show(done, total, f"{done:,} of {total:,} questions, {facts:,} facts")
 
         found = load(run).complete(out, relations=relation or (), above=above, resume=resume, on_progress=show)
-    rate = found.questions_of_sitting / max(found.seconds, 1e-9)
-    print_text(f"{out}: {found.facts:,} new facts from {found.questions:,} questions, {rate:,.0f} questions a second")
+    rate = found.queries_of_session / max(found.seconds, 1e-9)
+    print_text(f"{out}: {found.facts:,} new facts from {found.queries:,} questions, {rate:,.0f} questions a second")

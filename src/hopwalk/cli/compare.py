@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import print_json, print_table, print_text, printable, ranking_bar
+from hopwalk.cli.console import print_json, print_table, print_text, printable
+from hopwalk.cli.progress import ranking_progress
 
 if TYPE_CHECKING:
     from hopwalk.reasoning.comparing import Comparison, Example
@@ -21,8 +22,8 @@ def compare(
     second: Folder,
     split: Annotated[str, typer.Option(help="test or valid.")] = "test",
     by: Annotated[
-        str, typer.Option(help="How walkers rank: paths, probability, scorer or blend; or one word for each run.")
-    ] = "paths",
+        str, typer.Option(help="The ranking of walkers: policy, reranked, scorer or blend; or one for each run, as policy,blend.")
+    ] = "policy",
     examples: Annotated[int, typer.Option(min=0, help="How many questions won and lost to show.")] = 5,
     as_json: options.Json = False,
 ) -> None:
@@ -35,14 +36,14 @@ def compare(
 
     - `hopwalk compare runs/umls-complex runs/umls-conve`
 
-    - `hopwalk compare runs/umls runs/umls --by paths,blend`
+    - `hopwalk compare runs/umls runs/umls --by policy,blend`
 
     - `hopwalk compare runs/old runs/new --split valid --json`
     """
     from hopwalk.api import compare as compare_runs
 
     words: Any = [word.strip() for word in by.split(",")]
-    with ranking_bar():
+    with ranking_progress():
         found = compare_runs(first, second, split, by=words, num_examples=examples)
     print_json(found.to_dict()) if as_json else _print(found)
 
@@ -56,14 +57,14 @@ def _print(found: Comparison) -> None:
         (name, *(100 * value for value in (d.first, d.second, d.value, *d.interval)), p_text(d.p_value).removeprefix("= "))
         for name, d in ((name.replace("mrr", "MRR"), d) for name, d in found.differences.items())
     ]
-    title = f"{found.dataset}: {found.split}, {found.num_questions:,} questions for tails"
+    title = f"{found.dataset}: {found.split}, {found.num_queries:,} questions for tails"
     print_table(["", "first", "second", "difference", "at least", "at most", "p"], rows, title=title)
     print_text(found.verdict)
-    even = found.num_questions - found.num_won - found.num_lost
+    even = found.num_queries - found.num_won - found.num_lost
     print_text(f"The second run ranks {found.num_won:,} answers higher, {found.num_lost:,} lower, {even:,} the same.")
     changed = [change for change in found.relations if change.share][:10]
     if changed:
-        shown = [(c.relation, c.num_questions, *(100 * value for value in (c.first, c.second, c.share))) for c in changed]
+        shown = [(c.relation, c.num_queries, *(100 * value for value in (c.first, c.second, c.share))) for c in changed]
         print_table(["relation", "questions", "first MRR", "second MRR", "part of the difference"], shown)
     _print_examples("Won", found.won)
     _print_examples("Lost", found.lost)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import download_bar, print_finding, print_json, print_table, print_text
+from hopwalk.cli.console import print_finding, print_json, print_table, print_text
+from hopwalk.cli.progress import download_bar
 from hopwalk.config.settings import Settings
 from hopwalk.errors import HopwalkError
 
@@ -85,8 +86,8 @@ def check(
 
     - `hopwalk data check wn18rr --set graph.fan_out=100 --json`
     """
-    from hopwalk.api import check as examine
-    from hopwalk.data.findings import counted
+    from hopwalk.api import check as diagnose
+    from hopwalk.utils.text import counted
 
     try:
         dataset = _load(data, settings, mirror)
@@ -96,7 +97,7 @@ def check(
         problem = {"level": "error", "code": "unreadable", "message": error.problem, "remedy": error.remedy}
         print_json({"statistics": None, "findings": [problem | {"path": error.path, "line": error.line}]})
         raise typer.Exit(1) from None
-    report = examine(dataset, settings)
+    report = diagnose(dataset, settings)
     if as_json:
         print_json(report.to_dict())
         return
@@ -170,24 +171,24 @@ def split(
 def prepare(
     data: options.Data,
     settings: Settings,
-    out: Annotated[Path, typer.Option(help="The folder to write the data set and the graph to.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The folder to write to.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files already.")] = False,
     mirror: options.Mirror = None,
 ) -> None:
-    """Build the graph to walk, and save it with its data set in a form that opens at once.
+    """Save a data set in a form that opens at once; give the folder to `hopwalk train` in place of the text files.
 
     Examples:
 
-    - `hopwalk data prepare umls --out runs/umls`
+    - `hopwalk data prepare facts.csv --out prepared/facts`
 
-    - `hopwalk data prepare facts.csv --out runs/mine --set graph.fan_out=200`
+    - `hopwalk train prepared/facts`
     """
-    from hopwalk.api import prepare as prepare_graph
+    from hopwalk.api import prepare as prepare_dataset
 
     _refuse_full_folder(out, force=force)
     dataset = _load(data, settings, mirror)
-    graph = prepare_graph(dataset, out, settings)
-    print_text(f"{dataset!r}\n{graph!r}\nsaved in {out}")
+    prepare_dataset(dataset, out)
+    print_text(f"{dataset!r}\nsaved in {out}")
     _print_findings(dataset, data)
 
 
@@ -238,7 +239,7 @@ def _statistics_rows(numbers: dict[str, Any]) -> list[tuple[str, int | float]]:
 
 
 def _finding_row(finding: Finding) -> tuple[str, str, str]:
-    from hopwalk.data.findings import shorten
+    from hopwalk.utils.text import shorten
 
     parts = [finding.message]
     if finding.examples:

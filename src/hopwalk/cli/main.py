@@ -75,15 +75,12 @@ def settings(
 
     - `hopwalk settings` — every setting with its meaning
 
-    - `hopwalk settings nell-995 --set walk.hops=2`
+    - `hopwalk settings nell-995 --set walk.hops=2` — those of a preset, with one changed
     """
-    from hopwalk.config.settings import load_settings, preset_names, preset_text, settings_toml
+    from hopwalk.config.loading import commented_toml, load_settings, preset_names
 
-    if preset == "default" and not overrides:
-        print_text(preset_text("default").rstrip())
-        print_text(f"\n# Presets: {', '.join(preset_names())}")
-        return
-    print_text(settings_toml(load_settings(preset, overrides=overrides or ())))
+    print_text(commented_toml(load_settings(preset, overrides=overrides or ())).rstrip())
+    print_text(f"\n# Presets: {', '.join(preset_names())}")
 
 
 def run() -> None:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import print_text, ranking_bar
-from hopwalk.cli.train import TrainingBars
-from hopwalk.utils.durations import duration
+from hopwalk.cli.console import print_text
+from hopwalk.cli.progress import TrainingProgress, ranking_progress
+from hopwalk.cli.train import INTERRUPTED
+from hopwalk.utils.text import duration
 
 if TYPE_CHECKING:
-    from hopwalk.learning.training import Watcher
+    from hopwalk.learning.callbacks import Callback, TrainingPlan
     from hopwalk.paper.plan import Scope
-    from hopwalk.paper.run_spec import Wanted
+    from hopwalk.paper.run_spec import RunSpec
 
 NAMES = (
     "table1, table2, table3, table4, table5, figure-false-negatives, figure-convergence, appendix-seeds, appendix-dev-complete, "
@@ -76,7 +77,7 @@ def reproduce(
 
     - `hopwalk reproduce all --no-train --ledger results --out report`
     """
-    from hopwalk.paper.running import reproduce as make
+    from hopwalk.api import reproduce as reproduce_paper
     from hopwalk.paper.running import scope_of
 
     chosen = _seeds(seeds)
@@ -84,8 +85,8 @@ def reproduce(
         scope = scope_of(data or (), chosen, quick=quick, most_epochs=most_epochs)
         _print_plan(what, scope, only or (), ledger or out / "ledger")
         return
-    with TrainingBars() as bars:
-        found = make(
+    with TrainingProgress() as progress:
+        found = reproduce_paper(
             what,
             out=out,
             data_sets=data or (),
@@ -97,14 +98,15 @@ def reproduce(
             most_epochs=most_epochs,
             only=only or (),
             mirror=mirror,
-            onlooker=Onlooker(bars),
+            progress=RunProgress(progress),
         )
     for path in found.report:
         print_text(f"{path}: written")
     left = f"; {found.num_missing} are missing, `--plan` lists them" if found.num_missing else ""
     print_text(f"{found.num_planned} runs are needed, {found.num_made} were made now{left}")
     if found.was_interrupted:
-        print_text("Interrupted. Go on with the same command.")
+        print_text("Interrupted. Continue with the same command.")
+        raise typer.Exit(INTERRUPTED)
 
 
 def record(
@@ -114,6 +116,9 @@ def record(
     ledger: Annotated[Path, typer.Option(help="Where results are.")] = Path("reproduction/ledger"),
     name: Annotated[str, typer.Option(help="What it is called there; as its folder, if not said.", show_default=False)] = "",
     note: Annotated[str, typer.Option(help="What a reader should know of the circumstances.", show_default=False)] = "",
+    untrained_control: Annotated[
+        bool, typer.Option("--untrained-control", help="Evaluate a walker with a random policy too.")
+    ] = False,
 ) -> None:
     """Rank a finished run on dev and test and note it in a ledger, where `hopwalk reproduce` finds it for its tables.
 
@@ -126,10 +131,10 @@ def record(
     - `hopwalk record runs/umls-wide --ledger results --name umls-complex-modern-wide-0 --note "beside another training"`
     """
     from hopwalk.paper.ledger import Ledger
-    from hopwalk.paper.recording import record as note_run
+    from hopwalk.paper.recording import record as record_run
 
-    with ranking_bar():
-        written = note_run(run, Ledger(ledger), name=name, note=note)
+    with ranking_progress():
+        written = record_run(run, Ledger(ledger), name=name, note=note, untrained_control=untrained_control)
     print_text(f"{written}: written")
 
 
@@ -151,28 +156,28 @@ def _print_plan(what: list[str], scope: Scope, only: Sequence[str], ledger: Path
 
     known, runs = Ledger(ledger), only_named(planned(targets_of(what), scope), only)
     num_done = 0
-    for wanted in runs:
-        state, found = known.state(wanted)
+    for spec in runs:
+        state, found = known.state(spec)
         num_done += state == DONE
         took = f" ({duration(found.seconds)})" if found else ""
-        print_text(f"{state:<10} {wanted.name}{took}\n           {wanted.command}")
+        print_text(f"{state:<10} {spec.name}{took}\n           {spec.command}")
     print_text(f"{num_done} of {len(runs)} runs are done")
 
 
-class Onlooker:
-    """Says which run is made, and about how long the rest will take."""
+class RunProgress:
+    """Prints which run is made, and about how long the rest will take."""
 
-    def __init__(self, bars: TrainingBars) -> None:
-        self._bars, self._begun, self._done = bars, time.monotonic(), 0
+    def __init__(self, progress: TrainingProgress) -> None:
+        self._progress, self._begun, self._done = progress, time.monotonic(), 0
 
-    def on_run(self, number: int, total: int, wanted: Wanted) -> None:
+    def on_run(self, number: int, total: int, spec: RunSpec) -> None:
         """A line for every run, and new bars."""
-        self._bars.clear()
+        self._progress.clear()
         spent = time.monotonic() - self._begun
         left = f", about {duration(spent / self._done * (total - self._done))} left" if self._done else ""
-        print_text(f"run {number} of {total}: {wanted.name}{left}", to_stderr=True)
+        print_text(f"run {number} of {total}: {spec.name}{left}", to_stderr=True)
         self._done = number
 
-    def make_watchers(self, kind: str, epochs: int) -> Sequence[Watcher]:
-        """A bar for the training."""
-        return self._bars.begin(kind, epochs)
+    def make_callbacks(self, plan: TrainingPlan) -> Sequence[Callback]:
+        """The progress of the training."""
+        return self._progress.callbacks(plan)

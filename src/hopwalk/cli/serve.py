@@ -40,7 +40,7 @@ def serve(
 
     - `HOPWALK_TOKEN=… hopwalk serve runs/umls --host 0.0.0.0 --allow-host walks.example.org`
     """
-    from hopwalk.errors import MissingExtraError
+    from hopwalk.errors import MissingPackageError
 
     # Read when torch is first imported: threads that wait for each other sleep, and do not keep others from the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -51,7 +51,7 @@ def serve(
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "starlette", "uvicorn"):
             raise
-        raise MissingExtraError(error.name, "serve", "`hopwalk serve`") from None
+        raise MissingPackageError(error.name, "`hopwalk serve`") from None
 
     if not is_loopback(host):
         who = "whoever has the token" if token else "anybody there, without a token (--token)"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import download_bar, print_json, print_table, print_text, printable
-from hopwalk.cli.train import TrainingBars
+from hopwalk.cli.console import print_json, print_table, print_text, printable
+from hopwalk.cli.progress import TrainingProgress, download_bar
+from hopwalk.cli.train import INTERRUPTED
 from hopwalk.config.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def tune(
     - `hopwalk train umls --scorer complex --preset tuning/umls-complex/best.toml`
     """
     from hopwalk import api
-    from hopwalk.config.settings import fold_name
+    from hopwalk.utils.text import fold_name
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
@@ -59,10 +60,10 @@ def tune(
     path = study or Path("tuning") / f"{dataset.name}-{fold_name(what).replace(':', '-')}.db"
     scorer_run = reward if reward is not None and options.is_run_folder(reward) else None
     given: Any = pruner
-    with TrainingBars() as bars:
+    with TrainingProgress() as progress:
 
         def on_trial(number: int, total: int, values: Mapping[str, Any]) -> None:
-            bars.clear()
+            progress.clear()
             print_text(f"trial {number} of {total}: {_told(values)}", to_stderr=True)
 
         found = api.tune(
@@ -76,9 +77,11 @@ def tune(
             pruner=given,
             fixed=said,
             on_trial=on_trial,
-            make_watchers=bars.begin,
+            make_callbacks=progress.callbacks,
         )
     print_json(found.to_dict()) if as_json else _print(found)
+    if found.was_interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _print(found: Tuned) -> None:
@@ -101,7 +104,7 @@ def _print(found: Tuned) -> None:
     if found.preset is not None:
         print_text(printable(f"{found.preset}: the best settings, for `hopwalk train … --preset`"))
     if found.was_interrupted:
-        print_text("Interrupted. Go on with the same command.")
+        print_text("Interrupted. Continue with the same command.")
 
 
 def _told(values: Mapping[str, Any]) -> str:

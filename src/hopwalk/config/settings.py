@@ -1,35 +1,39 @@
-"""Settings: frozen, validated, filled from a preset and from `name=value` overrides.
+"""Every setting of hopwalk, declared once: name, type, default, bounds and description.
 
-`presets/default.toml` lists every setting with its meaning; other presets change some of them.
+`hopwalk settings`, docs/settings.md and the file in every run folder are made from these declarations. How presets, recipes and
+the command line fill them is in `config/loading.py`.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hopwalk.errors import SettingsError, did_you_mean
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 Format = Literal["auto", "table", "triples", "openke", "minerva", "parquet", "rdf"]
-Recipe = Literal["paper", "modern"]
+ScorerRecipe = Literal["modern", "paper"]
 WalkerRecipe = Literal["modern", "paper", "minerva"]
+SCORER_RECIPES: tuple[str, ...] = get_args(ScorerRecipe)
 WALKER_RECIPES: tuple[str, ...] = get_args(WalkerRecipe)
-RECIPES: tuple[str, ...] = get_args(Recipe)
-Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-BEFORE = {"walker.reward_weight": 0.0}  # how it was before there was a choice: for runs and results that are older
+def _integer(default: int, description: str, *, least: int = 0, most: int = 2**31 - 1) -> Any:
+    return Field(default, ge=least, le=most, description=description)
+
+
+def _number(default: float, description: str, *, least: float = 0.0, most: float = 1e6, above: float | None = None) -> Any:
+    return Field(default, ge=None if above is not None else least, gt=above, le=most, description=description)
+
+
+def _share(default: float, description: str) -> Any:
+    return Field(default, ge=0, lt=1, description=description)
+
+
+def _choice(default: Any, description: str) -> Any:
+    return Field(default, description=description)
 
 
 class Group(BaseModel):
@@ -39,111 +43,125 @@ class Group(BaseModel):
 
 
 class ReadSettings(Group):
-    """How a file of triples is read."""
+    """how a file of triples is read"""
 
-    format: Format = "auto"
-    separator: str = ""
-    quote: Literal["auto", "yes", "no"] = "auto"
-    header: Literal["auto", "yes", "no"] = "auto"
-    columns: str = ""
-    labels: str = ""
-    fold_inverses: bool = True
+    format: Format = _choice("auto", "auto (from the path), table, triples (head tail relation), openke, minerva, parquet, rdf")
+    separator: str = _choice("", 'column separator; "" detects tab, comma, semicolon, bar or space')
+    quote: Literal["auto", "yes", "no"] = _choice("auto", 'may "…" enclose a field? auto: in .csv files only')
+    header: Literal["auto", "yes", "no"] = _choice("auto", "is the first line a header? auto: if it names the three columns")
+    columns: str = _choice("", 'head, relation and tail by position "1,2,3" or by header name "subject,predicate,object"')
+    labels: str = _choice("", "a table of readable names: label, tab, name")
+    fold_inverses: bool = _choice(True, "read `r_inv` and `_r` facts that repeat `r` the other way round as facts of `r`")
 
 
 class SplitSettings(Group):
-    """How a single file of triples is divided."""
+    """how a single file is divided"""
 
-    valid: Share = 0.1
-    test: Share = 0.1
-    seed: Annotated[int, Field(ge=0)] = 0
+    valid: float = _share(0.1, "share of the facts held out for choosing settings (dev)")
+    test: float = _share(0.1, "share of the facts held out for the final numbers")
+    seed: int = _integer(0, "the same seed gives the same split", most=2**63 - 1)
 
 
 class GraphSettings(Group):
-    """How facts become the graph to walk."""
+    """how facts become the graph to walk"""
 
-    fan_out: Annotated[int, Field(ge=1)] = 400
-    damping: Annotated[float, Field(gt=0, lt=1)] = 0.85
+    fan_out: int = _integer(400, "η: the most out-edges an entity keeps, those to the neighbours of highest PageRank", least=1)
 
 
 class WalkSettings(Group):
-    """How far walks go, and how the best of them are found."""
+    """how far walks go, and how the best of them are found"""
 
-    hops: Annotated[int, Field(ge=1, le=8)] = 3
-    beam: Annotated[int, Field(ge=1)] = 128
+    hops: int = _integer(3, "T: steps in a walk", least=1, most=8)
+    beam: int = _integer(128, "walks of a query kept at each hop, and answers kept at the end", least=1, most=1_000_000)
 
 
 class WalkerSettings(Group):
-    """The policy that walks, and how it is trained."""
+    """the policy that walks, and its training"""
 
-    recipe: WalkerRecipe = "modern"
-    dimension: Annotated[int, Field(ge=1)] = 200
-    history_dimension: Annotated[int, Field(ge=1)] = 200
-    history_layers: Annotated[int, Field(ge=1)] = 3
-    uses_entities: bool = True
-    guidance: Annotated[float, Field(ge=0)] = 1.0
-    pooling: Literal["max", "sum"] = "max"
-    reward_weight: Annotated[float, Field(ge=0)] = 2.0
-    blend_weight: float = -1.0
-    reward_shaping: bool = True
-    estimator: Literal["sum", "sampled"] = "sum"
-    rollouts: Annotated[int, Field(ge=1)] = 5
-    hides_shortcuts: bool = False
-    action_dropout: Share = 0.5
-    action_dropout_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
-    entropy: Annotated[float, Field(ge=0)] = 0.02
-    entropy_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
-    baseline: Literal["none", "average", "rollouts"] = "none"
-    embedding_dropout: Share = 0.3
-    hidden_dropout: Share = 0.1
-    learning_rate: Annotated[float, Field(gt=0)] = 0.001
-    learning_rate_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
-    gradient_clip: Annotated[float, Field(ge=0)] = 0.0
-    batch_size: Annotated[int, Field(ge=1)] = 128
-    epochs: Annotated[int, Field(ge=0)] = 40
-    evaluate_every: Annotated[int, Field(ge=1)] = 1
-    patience: Annotated[int, Field(ge=1)] = 10
-    dev_questions: Annotated[int, Field(ge=0)] = 2000
-    learn_valid: bool = False
-    memory_mb: Annotated[int, Field(ge=64)] = 1024
-    seed: Annotated[int, Field(ge=0)] = 0
+    recipe: WalkerRecipe = _choice("modern", "source of every setting below that is not set: modern, paper or minerva")
+    dimension: int = _integer(200, "size of the embeddings of entities and relations", least=1, most=100_000)
+    history_dimension: int = _integer(200, "size of the LSTM that encodes the path", least=1, most=100_000)
+    history_layers: int = _integer(3, "layers of that LSTM", least=1, most=100)
+    uses_entities: bool = _choice(True, "false: an action is its relation only, as in MINERVA without entity embeddings")
+    guidance: float = _number(
+        1.0, "initial weight of the scorer's logit of an entity in the last hop; learnt; 0: the paper's policy"
+    )
+    pooling: Literal["max", "sum"] = _choice("max", "score of an answer: max (its best path) or sum (all its paths in the beam)")
+    rerank_weight: float = _number(
+        2.0, "re-rank paths by the scorer's probability of their end to this power; 0: by the policy alone, as the paper"
+    )
+    blend_weight: float | Literal["auto"] = _choice("auto", "weight of paths in the blend with the scorer; auto: the best on dev")
+    reward_shaping: bool = _choice(True, "reward entities that are not known answers by the scorer's probability; false: 0")
+    estimator: Literal["sum", "sampled"] = _choice("sum", "of the gradient: sum over the last hop, or sampled walks (the paper)")
+    rollouts: int = _integer(5, "walks of each query in a batch", least=1, most=100_000)
+    action_dropout: float = _share(0.5, "α: share of the actions masked when a walk is sampled")
+    entropy: float = _number(0.02, "β: weight of the policy's entropy")
+    entropy_decay: float = _number(1.0, "factor on β after each epoch", above=0, most=1)
+    baseline: Literal["none", "average", "rollouts"] = _choice(
+        "none", "subtracted from rewards: none (the paper), average (of all so far), rollouts (of the same query)"
+    )
+    embedding_dropout: float = _share(0.3, "dropout of embeddings")
+    hidden_dropout: float = _share(0.1, "dropout of the other layers")
+    learning_rate: float = _number(0.001, "step size of Adam", above=0)
+    learning_rate_decay: float = _number(1.0, "factor on the step size after each epoch", above=0, most=1)
+    gradient_clip: float = _number(0.0, "largest norm of the gradient; 0: no limit")
+    batch_size: int = _integer(128, "queries in a batch, each with one answer", least=1)
+    epochs: int = _integer(40, "passes over all queries, at most", most=1_000_000)
+    evaluate_every: int = _integer(1, "epochs between two evaluations on dev", least=1)
+    patience: int = _integer(10, "evaluations without a better dev MRR before training stops", least=1)
+    dev_queries: int = _integer(2000, "dev queries ranked during training; 0: all")
+    train_on_valid: bool = _choice(
+        False, "train on the dev facts too, for all epochs: for a final test model, as the paper does on NELL-995"
+    )
+    memory_mb: int = _integer(1024, "memory of a batch; larger batches are computed in parts", least=64, most=10_000_000)
+    seed: int = _integer(0, "the same seed gives the same result", most=2**63 - 1)
+
+    @property
+    def needs_scorer(self) -> bool:
+        """Whether a scorer rewards or guides the walker."""
+        return self.reward_shaping or self.guidance > 0
 
 
 class ScorerSettings(Group):
-    """The one-hop model f(head, relation, tail) and how it is trained."""
+    """the one-hop model f(head, relation, tail), and its training"""
 
-    model: str = "complex"
-    model_options: str = ""
-    recipe: Recipe = "modern"
-    dimension: Annotated[int, Field(ge=1)] = 200
-    initial_scale: Annotated[float, Field(ge=0)] = 0.001
-    loss: Literal["softmax", "binary"] = "softmax"
-    label_smoothing: Share = 0.1
-    n3: Annotated[float, Field(ge=0)] = 0.05
-    relation_weight: Annotated[float, Field(ge=0)] = 0.0
-    optimizer: Literal["adagrad", "adam"] = "adagrad"
-    learning_rate: Annotated[float, Field(gt=0)] = 0.1
-    learning_rate_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
-    batch_size: Annotated[int, Field(ge=1)] = 512
-    candidates: Annotated[int, Field(ge=0)] = 0
-    input_dropout: Share = 0.0
-    feature_dropout: Share = 0.2
-    hidden_dropout: Share = 0.3
-    tail_dropout: Share = 0.0
-    picture_height: Annotated[int, Field(ge=1)] = 10
-    num_filters: Annotated[int, Field(ge=1)] = 32
-    kernel_size: Annotated[int, Field(ge=1)] = 3
-    epochs: Annotated[int, Field(ge=1)] = 100
-    evaluate_every: Annotated[int, Field(ge=1)] = 1
-    patience: Annotated[int, Field(ge=1)] = 10
-    learn_valid: bool = False
-    seed: Annotated[int, Field(ge=0)] = 0
+    model: str = _choice("complex", "distmult, complex, conve, or pykeen:MODEL")
+    model_options: str = _choice("", 'further arguments of a PyKEEN model, as TOML: "p = 2, relation_dim = 30"')
+    recipe: ScorerRecipe = _choice("modern", "source of every setting below that is not set: modern or paper")
+    dimension: int = _integer(
+        200, "size of an embedding; ComplEx has complex ones, so twice as many numbers", least=1, most=100_000
+    )
+    initial_scale: float = _number(0.001, "standard deviation of the initial embeddings; 0: Xavier")
+    loss: Literal["softmax", "binary"] = _choice("softmax", "softmax over all tails, or binary cross-entropy of every tail")
+    label_smoothing: float = _share(0.1, "of the binary loss")
+    n3: float = _number(0.05, "weight of the N3 penalty")
+    relation_weight: float = _number(0.0, "weight of predicting the relation from head and tail, beside predicting the tail")
+    optimizer: Literal["adagrad", "adam"] = _choice("adagrad", "adagrad or adam")
+    learning_rate: float = _number(0.1, "step size of the optimizer", above=0)
+    learning_rate_decay: float = _number(1.0, "factor on the step size after each epoch", above=0, most=1)
+    batch_size: int = _integer(512, "queries in a batch, each with all its answers", least=1)
+    num_sampled_tails: int = _integer(0, "sampled entities that stand for all that are not answers in the batch; 0: no sampling")
+    input_dropout: float = _share(0.0, "dropout of the embeddings of head and relation")
+    feature_dropout: float = _share(0.2, "dropout of ConvE's feature maps")
+    hidden_dropout: float = _share(0.3, "dropout of ConvE's query vector")
+    tail_dropout: float = _share(0.0, "dropout of the embeddings of tails, one mask per batch")
+    embedding_height: int = _integer(10, "ConvE: rows into which an embedding is reshaped", least=1, most=100_000)
+    num_filters: int = _integer(32, "ConvE: filters", least=1, most=100_000)
+    kernel_size: int = _integer(3, "ConvE: rows and columns of a filter", least=1, most=1000)
+    epochs: int = _integer(100, "passes over all queries, at most", least=1, most=1_000_000)
+    evaluate_every: int = _integer(1, "epochs between two evaluations on dev", least=1)
+    patience: int = _integer(10, "evaluations without a better dev MRR before training stops", least=1)
+    train_on_valid: bool = _choice(
+        False, "train on the dev facts too, for all epochs: for a final test model, as the paper does on NELL-995"
+    )
+    seed: int = _integer(0, "the same seed gives the same result", most=2**63 - 1)
 
 
 class Settings(Group):
     """Everything that can be set, in groups.
 
-    >>> load_settings(overrides=["graph.fan_out=200"]).graph.fan_out
-    200
+    >>> Settings().graph.fan_out
+    400
     """
 
     read: ReadSettings = ReadSettings()
@@ -152,138 +170,6 @@ class Settings(Group):
     walk: WalkSettings = WalkSettings()
     walker: WalkerSettings = WalkerSettings()
     scorer: ScorerSettings = ScorerSettings()
-
-
-def preset_names() -> list[str]:
-    """The presets that come with the package."""
-    files = resources.files("hopwalk.config").joinpath("presets").iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
-
-
-def preset_text(name: str) -> str:
-    """The TOML text of a preset that comes with the package."""
-    known = {fold_name(preset): preset for preset in preset_names()}
-    preset = known.get(fold_name(name))
-    if preset is None:
-        remedy = did_you_mean(name.lower(), known.values()) or f"Presets are: {', '.join(known.values())}."
-        raise SettingsError(f"there is no preset {name!r}", remedy=remedy)
-    return resources.files("hopwalk.config").joinpath("presets", f"{preset}.toml").read_text(encoding="utf-8")
-
-
-def fold_name(name: str) -> str:
-    """The name without what people write in different ways: case, hyphens, underscores, blanks."""
-    return re.sub(r"[\s_-]", "", name).lower()
-
-
-def load_settings(
-    preset: str | Path = "default",
-    *,
-    overrides: Iterable[str] = (),
-    suited: Mapping[str, Any] | None = None,
-) -> Settings:
-    """Settings of a preset (a name, or a path to a TOML file) with `group.name=value` overrides on top.
-
-    Where neither says anything, what is `suited` to the data comes before the defaults and the modern recipes.
-
-    What neither says of the scorer and the walker comes from their recipes: `scorer.recipe` with `scorer.model`, and
-    `walker.recipe` choose them, and the preset's name, if it is that of a data set, chooses what the recipe has for that set.
-    """
-    values: dict[str, Any] = {}
-    suiting: dict[str, Any] = {}
-    for name, value in (suited or {}).items():
-        _set_dotted(suiting, name, value)
-    if preset != "default":  # default.toml repeats the defaults of the classes
-        values = _read_preset(preset)
-    for override in overrides:
-        name, sign, text = override.partition("=")
-        if not sign:
-            raise SettingsError(f"{override!r} is not of the form name=value", remedy="For example: graph.fan_out=200")
-        _set_dotted(values, name.strip(), _parse_value(text.strip()))
-    for group, recipe_values in (("scorer", _scorer_recipe), ("walker", _walker_recipe)):
-        said = values.setdefault(group, {})
-        if isinstance(said, dict):
-            recipe, suits = recipe_values(said, str(preset)), suiting.pop(group, {})
-            beyond = {other: recipe.pop(other) for other in list(recipe) if isinstance(recipe[other], dict)}
-            values = _merged(beyond, values)  # a walker's recipe may say how wide the beam is
-            # A published recipe stays as it is; where it says nothing, there is room for what suits.
-            is_modern = said.get("recipe", "modern") == "modern"
-            values[group] = (recipe | suits if is_modern else suits | recipe) | said
-    return validated(_merged(suiting, values))
-
-
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Nested values, those above before those below."""
-    groups = {name: _merged(below[name], value) for name, value in above.items() if isinstance(below.get(name), dict)}
-    return below | above | groups
-
-
-def suited_settings(degrees: NDArray[np.integer]) -> dict[str, Any]:
-    """What suits a graph, given the out-degree of its entities with inverse and stay edges, by dotted name.
-
-    As the paper's appendix has it: the more edges lead on from an entity, the more of them are dropped in training. The steps are
-    those of its five data sets. Small graphs are walked in two hops, and their embeddings need less of a penalty.
-    """
-    mean = float(degrees.mean()) if len(degrees) else 0.0
-    is_small = len(degrees) < 1000
-    values: dict[str, Any] = {
-        "walk.hops": 2 if is_small and mean > 20 else 3,
-        "walker.action_dropout": 0.1 if mean < 10 else 0.5 if mean < 60 else 0.9,
-    }
-    if is_small:
-        values |= {"scorer.n3": 0.005, "scorer.batch_size": 128}
-    if len(degrees) > 20_000:
-        values |= {"scorer.candidates": 4096}
-    return values
-
-
-def _scorer_recipe(scorer: Mapping[str, Any], data: str) -> dict[str, Any]:
-    """What the scorer's recipe says: for all models, then for this one, then for this one on this data set."""
-    defaults = ScorerSettings()
-    recipe, model = scorer.get("recipe", defaults.recipe), scorer.get("model", defaults.model)
-    if recipe not in RECIPES or not isinstance(model, str):
-        return {}  # for `validated` to complain about
-    said = _recipe("scorers", recipe)
-    of_model = said.get(fold_name(model), {})
-    of_data = {name: values for name, values in of_model.items() if isinstance(values, dict)}
-    plain = {name: value for name, value in of_model.items() if name not in of_data}
-    merged: dict[str, Any] = said["all"] | plain | of_data.get(data, {})
-    return merged
-
-
-def _walker_recipe(walker: Mapping[str, Any], data: str) -> dict[str, Any]:
-    """What the walker's recipe says: for all data sets, then for this one."""
-    recipe = walker.get("recipe", WalkerSettings().recipe)
-    if recipe not in WALKER_RECIPES:
-        return {}  # for `validated` to complain about
-    said = _recipe("walkers", recipe)
-    merged: dict[str, Any] = said["all"] | said.get(data, {})
-    return merged
-
-
-def _recipe(kind: str, name: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files("hopwalk.config").joinpath("presets", kind, f"{name}.toml").read_text(encoding="utf-8"))
-
-
-def settings_toml(settings: Settings) -> str:
-    """The settings as TOML that can be saved, changed and used as a preset."""
-    # For text, numbers and booleans JSON and TOML agree.
-    groups = (
-        "\n".join([f"[{group}]", *(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())])
-        for group, values in settings.model_dump().items()
-    )
-    return "\n\n".join(groups) + "\n"
-
-
-def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
-    """The settings with others in their place, by dotted name.
-
-    >>> changed(Settings(), {"walk.hops": 2}).walk.hops
-    2
-    """
-    nested = settings.model_dump()
-    for name, value in values.items():
-        _set_dotted(nested, name, value)
-    return validated(nested)
 
 
 def validated(values: Mapping[str, Any]) -> Settings:
@@ -298,10 +184,33 @@ def validated(values: Mapping[str, Any]) -> Settings:
         return Settings.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
+        name = ".".join([str(part) for part in first["loc"]][:2])
         value = repr(first["input"])
         shown = value if len(value) <= 60 else f"{value[:59]}…"
-        raise SettingsError(f"{name} = {shown} does not fit: {first['msg']}") from None
+        raise SettingsError(f"{name} = {shown} is not valid: {first['msg']}") from None
+
+
+def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """The settings with some values replaced, by dotted name.
+
+    >>> changed(Settings(), {"walk.hops": 2}).walk.hops
+    2
+    """
+    nested = settings.model_dump()
+    for name, value in values.items():
+        set_dotted(nested, name, value)
+    return validated(nested)
+
+
+def set_dotted(values: dict[str, Any], name: str, value: Any) -> None:
+    """Set one value of nested dictionaries by its dotted name."""
+    *groups, last = name.split(".")
+    for group in groups:
+        inner = values.setdefault(group, {})
+        if not isinstance(inner, dict):
+            raise SettingsError(f"there is no setting {name!r}", remedy="`hopwalk settings` lists them all.")
+        values = inner
+    values[last] = value
 
 
 def dotted_names(group: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
@@ -311,35 +220,6 @@ def dotted_names(group: type[BaseModel] = Settings, prefix: str = "") -> Iterato
             yield from dotted_names(field.annotation, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"
-
-
-def _read_preset(preset: str | Path) -> dict[str, Any]:
-    is_path = isinstance(preset, Path) or preset.endswith(".toml")
-    try:
-        text = Path(preset).read_text(encoding="utf-8") if is_path else preset_text(str(preset))
-        return tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"the preset cannot be read ({error})", path=preset) from None
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"this is not valid TOML ({error})", path=preset) from None
-
-
-def _parse_value(text: str) -> Any:
-    """A TOML value where the text is one (200, 0.5, true, "a b"), and otherwise the text itself."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except ValueError:  # not a TOML value, or a number of thousands of digits
-        return text
-
-
-def _set_dotted(values: dict[str, Any], name: str, value: Any) -> None:
-    *groups, last = name.split(".")
-    for group in groups:
-        inner = values.setdefault(group, {})
-        if not isinstance(inner, dict):
-            raise SettingsError(f"there is no setting {name!r}", remedy="`hopwalk settings` lists them all.")
-        values = inner
-    values[last] = value
 
 
 def _dotted_keys(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import polars as pl
 
-from hopwalk.config.settings import ReadSettings, fold_name
+from hopwalk.config.settings import ReadSettings
 from hopwalk.data import download, openke, tables
 from hopwalk.data.dataset import Dataset, assemble
 from hopwalk.data.download import MakeProgressBar, RemoteFile
 from hopwalk.data.reading import LabelledFacts, read_path
 from hopwalk.data.source import Source, archive_members
 from hopwalk.errors import UnknownNameError, did_you_mean
+from hopwalk.utils.text import fold_name
 
 
 @dataclass(frozen=True)
@@ -108,15 +109,15 @@ def _nell_995(paths: tuple[Path, ...]) -> LabelledFacts:
     by_name = {f"{path.parent.name}/{path.name}": path for path in paths}
     facts, _ = openke.read_folder(by_name["NELL-995/train2id.txt"].parent)
     everything = pl.concat(facts.values())
-    questions = {split: _read(Source.of(by_name[f"nell/{file}.txt"])) for split, file in _NELL_QUESTIONS.items()}
-    asked = pl.concat([questions["valid"], questions["test"]])
+    queries = {split: _read(Source.of(by_name[f"nell/{file}.txt"])) for split, file in _NELL_QUERIES.items()}
+    asked = pl.concat([queries["valid"], queries["test"]])
     hidden = pl.concat([facts["test"], asked]).unique()
     walked = everything.join(hidden, on=tables.ROLES, how="anti")
     held_back = facts["test"].join(asked, on=tables.ROLES, how="anti")
-    return LabelledFacts(questions | {"facts": walked, "held_back": held_back})
+    return LabelledFacts(queries | {"facts": walked, "held_back": held_back})
 
 
-_NELL_QUESTIONS = {"train": "train", "valid": "dev", "test": "test"}
+_NELL_QUERIES = {"train": "train", "valid": "dev", "test": "test"}
 
 
 def _read(source: Source) -> pl.DataFrame:

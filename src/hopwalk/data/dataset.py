@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from hopwalk.data.findings import Finding, counted
+from hopwalk.data.findings import Finding
 from hopwalk.data.inverses import fold_inverse_relations, named_inverses
 from hopwalk.data.reading import LabelledFacts
 from hopwalk.data.relation_ids import RelationIds
@@ -20,6 +21,7 @@ from hopwalk.data.triples import Keys, KeySet, TriplePacking, Triples, sorted_un
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import DataError
 from hopwalk.utils.arrays import ArrayFile, save_arrays
+from hopwalk.utils.text import counted
 
 SPLITS = ("train", "valid", "test")
 
@@ -51,7 +53,7 @@ class Dataset:
     def __repr__(self) -> str:
         return (
             f"Dataset({self.name!r}: {counted(len(self.entities), 'entity')}, {counted(len(self.relations), 'relation')}, "
-            f"{counted(len(self.facts), 'fact')}; {len(self.train):,} / {len(self.valid):,} / {len(self.test):,} questions)"
+            f"{counted(len(self.facts), 'fact')}; {len(self.train):,} / {len(self.valid):,} / {len(self.test):,} queries)"
         )
 
     @property
@@ -61,7 +63,7 @@ class Dataset:
 
     @property
     def has_own_facts(self) -> bool:
-        """Whether the graph to walk is more than the training questions (as in NELL-995)."""
+        """Whether the graph to walk is more than the training queries (as in NELL-995)."""
         return self.facts is not self.train
 
     @property
@@ -74,9 +76,18 @@ class Dataset:
         """How this data set's triples become integer keys."""
         return TriplePacking(len(self.entities), len(self.relations))
 
-    def with_valid_as_facts(self) -> Dataset:
-        """The same data with the dev facts back in the graph: for the final test model on NELL-995, as in the paper."""
-        return replace(self, facts=self.packing.merged([self.facts, self.valid]))
+    def with_valid_in_training(self) -> Dataset:
+        """The same data with the dev facts in the graph and among the training queries, and no dev queries.
+
+        For a final test model, as the paper has on NELL-995.
+        """
+        facts, train = (self.packing.merged([part, self.valid]) for part in (self.facts, self.train))
+        return replace(self, facts=facts, train=train, valid=self.valid[:0])
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """The number of facts of every entity, as head or as tail [E]."""
+        return np.bincount(np.concatenate([self.facts.heads, self.facts.tails]), minlength=len(self.entities))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -10,14 +10,15 @@ import polars as pl
 
 from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
-from hopwalk.data.findings import Finding, Level, counted
+from hopwalk.data.findings import Finding, Level
 from hopwalk.data.graph import Graph, build_graph
 from hopwalk.data.reachability import reached
 from hopwalk.data.statistics import Statistics, statistics
 from hopwalk.data.triples import Triples
+from hopwalk.utils.text import counted
 
 MOST_FACTS_COMPARED = 2_000_000
-MOST_QUESTIONS_WALKED = 1_000
+MOST_QUERIES_WALKED = 1_000
 NEAR_INVERSE_SHARE = 0.8
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
@@ -37,7 +38,7 @@ class Report:
         }
 
 
-def examine(dataset: Dataset, settings: Settings | None = None) -> Report:
+def diagnose(dataset: Dataset, settings: Settings | None = None) -> Report:
     """Examine a data set for what would make training on it slow, its numbers flattering, or its answers unreachable."""
     settings = settings or Settings()
     findings = [
@@ -94,19 +95,19 @@ def _unseen(dataset: Dataset) -> list[Finding]:
     is_relation_seen[facts.relations] = True
     findings = []
     for split in ("train", "valid", "test"):
-        questions = dataset.splits[split]
-        unseen = ~(is_entity_seen[questions.heads] & is_entity_seen[questions.tails])
+        queries = dataset.splits[split]
+        unseen = ~(is_entity_seen[queries.heads] & is_entity_seen[queries.tails])
         if unseen.any():
-            ids = np.unique(np.concatenate([questions.heads, questions.tails]))
+            ids = np.unique(np.concatenate([queries.heads, queries.tails]))
             ids = ids[~is_entity_seen[ids]]
             entities = counted(len(ids), "entity")
             message = f"questions of {split} with an entity that no training fact mentions: {unseen.sum():,} ({entities})"
             examples = tuple(dataset.entities.name(id_) for id_ in ids[:3])
             remedy = "They count as wrong answers. `hopwalk data split` makes splits without them."
             findings.append(Finding("warning", "unseen-entities", message, int(unseen.sum()), examples, remedy))
-        unseen = ~is_relation_seen[questions.relations]
+        unseen = ~is_relation_seen[queries.relations]
         if unseen.any():
-            ids = np.unique(questions.relations[unseen])
+            ids = np.unique(queries.relations[unseen])
             message = f"questions of {split} with a relation that no training fact has: {unseen.sum():,}"
             examples = tuple(dataset.relations.name(id_) for id_ in ids[:3])
             findings.append(Finding("warning", "unseen-relations", message, int(unseen.sum()), examples))
@@ -159,10 +160,10 @@ def _repeated_relations(dataset: Dataset) -> list[Finding]:
 
 def _leaks(dataset: Dataset, givers: dict[str, list[tuple[int, int]]]) -> list[Finding]:
     """Held-out facts that a single training edge of an inverse or duplicate relation gives away."""
-    questions = Triples.concatenate([dataset.valid, dataset.test])
-    if not len(questions) or not any(givers.values()):
+    queries = Triples.concatenate([dataset.valid, dataset.test])
+    if not len(queries) or not any(givers.values()):
         return []
-    asked, known = _pairs(questions).with_row_index("row"), _pairs(dataset.facts)
+    asked, known = _pairs(queries).with_row_index("row"), _pairs(dataset.facts)
     turned = known.rename({"head": "tail", "tail": "head"})
     rows = []
     for kind, other in (("inverse", turned), ("duplicate", known)):
@@ -174,7 +175,7 @@ def _leaks(dataset: Dataset, givers: dict[str, list[tuple[int, int]]]) -> list[F
     given_away = pl.concat(frame.select("row") for frame in rows).n_unique()
     if not given_away:
         return []
-    share = given_away / len(questions)
+    share = given_away / len(queries)
     message = f"held-out facts that a training edge of an inverse or duplicate relation gives away: {given_away:,} ({share:.1%})"
     remedy = "Numbers on such data flatter every method; that is a property of the split, not of the model."
     return [Finding("warning", "leaking-relations", message, given_away, remedy=remedy)]
@@ -211,14 +212,14 @@ def _reachability(dataset: Dataset, settings: Settings) -> list[Finding]:
     if num_cut:
         largest = int(np.bincount(np.concatenate([dataset.facts.heads, dataset.facts.tails])).max())
         whole = build_graph(dataset.facts, *sizes, settings.graph.model_copy(update={"fan_out": largest}))
-    questions, hops = _sample_questions(dataset), settings.walk.hops
-    is_reached = reached(whole, questions.heads, questions.tails, hops)
+    queries, hops = _sample_queries(dataset), settings.walk.hops
+    is_reached = reached(whole, queries.heads, queries.tails, hops)
     num_asked = len(is_reached)
     sample = "" if num_asked == len(dataset.valid) + len(dataset.test) else " (a sample)"
     findings = []
     if num_cut:
         findings.append(_fan_out_finding(whole, trimmed, num_cut, settings))
-        still_reached = reached(trimmed, questions.heads[:num_asked], questions.tails[:num_asked], hops)
+        still_reached = reached(trimmed, queries.heads[:num_asked], queries.tails[:num_asked], hops)
         num_asked_twice = min(num_asked, len(still_reached))
         lost = int((is_reached[:num_asked_twice] & ~still_reached[:num_asked_twice]).sum())
         message = (
@@ -244,10 +245,10 @@ def _fan_out_finding(whole: Graph, trimmed: Graph, num_cut: int, settings: Setti
     return Finding("note", "fan-out", message, num_cut, remedy="graph.fan_out sets the limit; edges to important entities stay.")
 
 
-def _sample_questions(dataset: Dataset) -> Triples:
+def _sample_queries(dataset: Dataset) -> Triples:
     """Held-out questions in a random order, not more than are worth walking."""
-    questions = Triples.concatenate([dataset.valid, dataset.test])
-    return questions[np.random.default_rng(0).permutation(len(questions))[:MOST_QUESTIONS_WALKED]]
+    queries = Triples.concatenate([dataset.valid, dataset.test])
+    return queries[np.random.default_rng(0).permutation(len(queries))[:MOST_QUERIES_WALKED]]
 
 
 def _pairs(facts: Triples) -> pl.DataFrame:

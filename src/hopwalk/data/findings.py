@@ -27,20 +27,3 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self) | {"examples": list(self.examples)}
-
-
-def counted(count: int, noun: str) -> str:
-    """The count with its noun.
-
-    >>> counted(1, "fact"), counted(1200, "fact"), counted(2, "entity")
-    ('1 fact', '1,200 facts', '2 entities')
-    """
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
-
-
-def shorten(text: str, most: int = 60) -> str:
-    """The text on one line, cut to `most` characters."""
-    flat = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[: most + 1])
-    return flat if len(flat) <= most else f"{flat[: most - 1]}…"

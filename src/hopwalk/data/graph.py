@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +11,6 @@ from hopwalk.config.settings import GraphSettings
 from hopwalk.data.pagerank import pagerank
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Ids, TriplePacking, Triples, sorted_unique
-from hopwalk.utils.arrays import ArrayFile, save_arrays
 
 Offsets = NDArray[np.int64]
 
@@ -31,7 +27,6 @@ class Graph:
     relations: Ids
     tails: Ids
     num_relations: int
-    about: Mapping[str, Any] = field(default_factory=dict)  # what it was made from, for the file
 
     def __post_init__(self) -> None:
         for array in (self.offsets, self.relations, self.tails):
@@ -81,45 +76,6 @@ class Graph:
         is_there = (low < end) & (self.relations[found] == relations) & (self.tails[found] == tails)
         return np.where(is_there, found, -1)
 
-    def edges_between(self, heads: Ids, tails: Ids) -> Offsets:
-        """Where all edges from each head to its tail are among all, a row for each pair; shorter rows are filled up with -1.
-
-        Stay edges are not among them.
-        """
-        counts = self.degrees[heads] - 1  # the last edge is the stay edge
-        starts = _offsets_of(counts)
-        rows = np.repeat(np.arange(len(counts)), counts)
-        edges = np.arange(len(rows)) + (self.offsets[heads] - starts[:-1])[rows]
-        hits = np.flatnonzero(self.tails[edges] == np.asarray(tails)[rows])
-        places = np.arange(len(hits)) - np.searchsorted(rows[hits], rows[hits])
-        found = np.full((len(counts), int(places.max(initial=-1)) + 1), -1)
-        found[rows[hits], places] = edges[hits]
-        return found
-
-    def save(self, path: str | Path) -> None:
-        """Write the graph to one file."""
-        arrays: dict[str, NDArray[Any]] = {"offsets": self.offsets, "relations": self.relations, "tails": self.tails}
-        save_arrays(Path(path), arrays, {"kind": "graph", "num_relations": self.num_relations, "about": dict(self.about)})
-
-    @classmethod
-    def load(cls, path: str | Path) -> Graph:
-        """What `save` wrote, memory-mapped."""
-        file = ArrayFile(Path(path), kind="graph")
-        num_relations = file.metadata.get("num_relations", -1)
-        file.require(isinstance(num_relations, int) and num_relations >= 0, "the number of relations is missing")
-        about = file.metadata.get("about", "")
-        file.require(isinstance(about, dict), "it does not say what it was made from")
-        columns = file.take("offsets", np.int64), file.take("relations", np.int32), file.take("tails", np.int32)
-        graph = cls(*columns, num_relations, about)
-        file.require(len(graph.relations) == len(graph.tails), "relations and tails do not fit together")
-        file.require_offsets("offsets", graph.offsets, len(graph.tails))
-        file.require_ids("tails", graph.tails, graph.num_entities)
-        file.require_ids("relations", graph.relations, graph.relation_ids.start_id)
-        last = graph.offsets[1:] - 1
-        can_stay = (graph.degrees > 0).all() and (graph.relations[last] == graph.relation_ids.stay_id).all()
-        file.require(can_stay and (graph.tails[last] == np.arange(graph.num_entities)).all(), "an entity lacks its stay edge")
-        return graph
-
 
 def build_graph(facts: Triples, num_entities: int, num_relations: int, settings: GraphSettings | None = None) -> Graph:
     """The graph of the facts, with the `settings.fan_out` most important out-edges of every entity and its stay edge."""
@@ -127,7 +83,7 @@ def build_graph(facts: Triples, num_entities: int, num_relations: int, settings:
     offsets, relations, tails = _both_directions(facts, num_entities, num_relations)
     if np.diff(offsets).max(initial=0) > settings.fan_out:
         # Every edge has its inverse, so the entities an edge leads to are also those that lead here.
-        importance = pagerank(offsets, tails, np.diff(offsets), damping=settings.damping)
+        importance = pagerank(offsets, tails, np.diff(offsets))
         kept = kept_edges(offsets, tails, importance, settings.fan_out)
         relations, tails = relations[kept], tails[kept]
         offsets = _offsets_of(np.minimum(np.diff(offsets), settings.fan_out))

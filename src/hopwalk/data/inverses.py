@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 
 import polars as pl
 
-from hopwalk.data.findings import Finding, counted
+from hopwalk.data.findings import Finding
+from hopwalk.utils.text import counted
 
 PREFIXES = ("_", "inverse_", "inv_", "reverse_")
 SUFFIXES = ("_inv", "_inverse", "_reverse", "_reversed", "^-1", "⁻¹")

@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hopwalk.data.findings import shorten
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import UnknownNameError
+from hopwalk.utils.text import shorten
 
 PLURALS = {"entity": "entities", "relation": "relations"}
 MOST_LISTED = 60  # names that are all listed where none is near

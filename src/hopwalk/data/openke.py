@@ -9,11 +9,12 @@ from pathlib import Path
 
 import polars as pl
 
-from hopwalk.data.findings import Finding, counted, shorten
+from hopwalk.data.findings import Finding
 from hopwalk.data.rows import Layout, line_of_row, read_columns
 from hopwalk.data.source import Source
 from hopwalk.data.tables import ROLES
 from hopwalk.errors import DataError
+from hopwalk.utils.text import counted, shorten
 
 SPLIT_FILES = {"train": "train2id.txt", "valid": "valid2id.txt", "test": "test2id.txt"}
 

@@ -10,7 +10,7 @@ import polars as pl
 from hopwalk.data.dataset import Dataset, assemble
 from hopwalk.data.reading import LabelledFacts
 from hopwalk.data.triples import Triples
-from hopwalk.errors import DownloadError, MissingExtraError, UnknownNameError, did_you_mean
+from hopwalk.errors import DownloadError, MissingPackageError, UnknownNameError, did_you_mean
 
 
 def from_pykeen(source: Any, *, fold_inverses: bool = True) -> Dataset:
@@ -78,5 +78,5 @@ def _pykeen() -> Any:
         import pykeen.datasets
         import pykeen.triples
     except ImportError:
-        raise MissingExtraError("pykeen", "pykeen", "Using PyKEEN data sets") from None
+        raise MissingPackageError("pykeen", "Using PyKEEN data sets") from None
     return pykeen

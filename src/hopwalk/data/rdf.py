@@ -10,7 +10,7 @@ import polars as pl
 
 from hopwalk.data.findings import Finding
 from hopwalk.data.source import Source
-from hopwalk.errors import DataError, MissingExtraError
+from hopwalk.errors import DataError, MissingPackageError
 
 RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 SUFFIXES = {".nt": "nt", ".ttl": "ttl", ".turtle": "ttl", ".n3": "n3", ".nq": "nq", ".trig": "trig", ".jsonld": "jsonld"}
@@ -23,7 +23,7 @@ def read_triples(source: Source) -> tuple[pl.DataFrame, dict[str, str], list[Fin
     try:
         import pyoxigraph
     except ImportError:
-        raise MissingExtraError("pyoxigraph", "rdf", "Reading RDF") from None
+        raise MissingPackageError("pyoxigraph", "Reading RDF") from None
 
     rows: list[tuple[str, str, str]] = []
     chunks: list[pl.DataFrame] = []

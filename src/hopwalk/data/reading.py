@@ -9,10 +9,11 @@ import polars as pl
 
 from hopwalk.config.settings import Format, ReadSettings
 from hopwalk.data import openke, rdf, tables
-from hopwalk.data.findings import Finding, shorten
+from hopwalk.data.findings import Finding
 from hopwalk.data.rows import Layout, read_columns
 from hopwalk.data.source import Source
 from hopwalk.errors import DataError, did_you_mean
+from hopwalk.utils.text import shorten
 
 SPLIT_NAMES = {
     "train": ("train", "training"),

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import polars as pl
 
-from hopwalk.data.findings import shorten
 from hopwalk.data.source import Source
 from hopwalk.errors import DataError
+from hopwalk.utils.text import shorten
 
 SEPARATORS = {"\t": "a tab", ",": "a comma", ";": "a semicolon", "|": "a bar", " ": "a space"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from hopwalk.config.settings import SplitSettings
 from hopwalk.data.dataset import Dataset
-from hopwalk.data.findings import Finding, counted
+from hopwalk.data.findings import Finding
 from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
+from hopwalk.utils.text import counted
 
 
 def split_dataset(dataset: Dataset, settings: SplitSettings | None = None) -> Dataset:

@@ -9,10 +9,11 @@ from dataclasses import replace
 import polars as pl
 
 from hopwalk.config.settings import ReadSettings
-from hopwalk.data.findings import Finding, counted, shorten
+from hopwalk.data.findings import Finding
 from hopwalk.data.rows import SEPARATORS, Layout, read_columns, rows_of
 from hopwalk.data.source import Source
 from hopwalk.errors import DataError
+from hopwalk.utils.text import counted, shorten
 
 ROLES = ("head", "relation", "tail")
 HEADER_NAMES = {  # whole words only: single letters and e1, e2 are what people call entities in small examples

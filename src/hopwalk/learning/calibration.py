@@ -1,8 +1,8 @@
-"""Scores as probabilities: fitted on dev by logistic regression, and how far they can be trusted.
+"""Scores as probabilities: logistic regression on dev, and its reliability.
 
-The reward needs P(fact is true) for facts that training does not know. So the candidates of a dev question are all entities but
-its training answers, and those that dev gives as answers are true. Test facts count as false here, as does all that no file
-states: the probabilities are those of "stated in dev", a little below those of "true".
+The reward needs P(fact is true) for facts that training does not know. So the candidates of a dev query are all entities but its
+training answers, and its dev answers are the true ones. Test facts count as false here, as does everything that no file states:
+the probabilities are those of "stated in dev", a little below those of "true".
 """
 
 from __future__ import annotations
@@ -16,45 +16,54 @@ from numpy.typing import NDArray
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Triples
-from hopwalk.scorers.base import Calibration, Scorer
+from hopwalk.learning.ranking import Floats, ScoreAllTails
 
-Floats = NDArray[np.float64]
 NUM_BINS = 10
-MOST_QUESTIONS = 2000
-TOP, SAMPLED = (
-    50,
-    200,
-)  # false candidates kept of a question: the likeliest, and some of the rest, which then stand for all the rest
+MOST_QUERIES = 2000
+TOP, SAMPLED = 50, 200  # false candidates kept of a query: the likeliest, and a sample that stands for all the rest
 BYTES_AT_ONCE = 2**27
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """How scores become probabilities: `sigmoid(slope · x + offset)`.
+
+    `x` is the score itself, or with `is_relative` the log-softmax of the score over all tails. A model trained with binary
+    cross-entropy has the first with slope 1 and offset 0.
+    """
+
+    slope: float = 1.0
+    offset: float = 0.0
+    is_relative: bool = False
+
+
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """Candidates of questions [N]: scores, the logarithm of their softmax, whether they are true, how many each stands for."""
+class ScoredCandidates:
+    """Candidates of queries [N]: score, log-softmax of the score, whether it is true, how many candidates it stands for."""
 
     scores: Floats
     relative_scores: Floats
     is_true: NDArray[np.bool_]
     weights: Floats
-    is_top: NDArray[np.bool_]  # among the ten likeliest of its question
-    question: NDArray[np.int64]
+    is_top: NDArray[np.bool_]  # among the ten likeliest of its query
+    query: NDArray[np.int64]
 
-    def part(self, rows: NDArray[np.bool_]) -> Evidence:
+    def part(self, rows: NDArray[np.bool_]) -> ScoredCandidates:
         """Some of the candidates."""
-        return Evidence(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return ScoredCandidates(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     def inputs(self, calibration: Calibration) -> Floats:
-        """What the calibration is a function of."""
+        """The input of the calibration [N]."""
         return self.relative_scores if calibration.is_relative else self.scores
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """How probabilities compare with shares of true candidates.
+    """Probabilities compared with the share of true candidates.
 
     `error` is the expected calibration error over all candidates, which is small whenever most are surely false; `top_error` is
-    that over the ten likeliest candidates of each question. The bins, of the ten likeliest, give the mean probability, the share
-    that is true, and how many candidates there are.
+    that over the ten likeliest candidates of each query. The bins, of the ten likeliest, are (mean probability, share that is
+    true, number of candidates).
     """
 
     error: float
@@ -67,53 +76,62 @@ class Reliability:
         return asdict(self)
 
 
-def calibrate(scorer: Scorer, dataset: Dataset) -> tuple[Calibration, Reliability | None]:
-    """The calibration that fits dev best, and its reliability on the halves of dev it was not fitted on.
+def calibrate(score_all_tails: ScoreAllTails, dataset: Dataset) -> tuple[Calibration, Reliability | None]:
+    """The calibration that fits dev best, and its reliability by two-fold cross-validation on dev.
 
-    Without dev questions nothing can be fitted: the softmax over all tails is then taken as it is.
+    Without dev queries nothing can be fitted: the softmax over all tails is then taken as it is.
     """
-    evidence = gather_evidence(scorer, dataset, "valid")
-    if evidence is None:
+    sample = gather_candidates(score_all_tails, dataset, "valid")
+    if sample is None:
         return Calibration(is_relative=True), None
-    fitted = [_fit(evidence, is_relative=is_relative) for is_relative in (False, True)]
-    calibration = min(fitted, key=lambda calibration: _log_loss(evidence, calibration))
-    is_even = evidence.question % 2 == 0
+    fitted = [_fit(sample, is_relative=is_relative) for is_relative in (False, True)]
+    calibration = min(fitted, key=lambda calibration: _log_loss(sample, calibration))
+    is_even = sample.query % 2 == 0
     probabilities = np.empty(len(is_even))
     for half in (is_even, ~is_even):
-        other = _fit(evidence.part(~half), is_relative=calibration.is_relative)
-        probabilities[half] = _probabilities(evidence.part(half), other)
-    return calibration, _reliability(evidence, probabilities)
+        other = _fit(sample.part(~half), is_relative=calibration.is_relative)
+        probabilities[half] = _probabilities(sample.part(half), other)
+    return calibration, _reliability(sample, probabilities)
 
 
-def measure_reliability(scorer: Scorer, dataset: Dataset, split: str) -> Reliability | None:
-    """How reliable the scorer's probabilities are on a split; None if it has no questions."""
-    evidence = gather_evidence(scorer, dataset, split)
-    return None if evidence is None else _reliability(evidence, _probabilities(evidence, scorer.calibration))
+def measure_reliability(
+    score_all_tails: ScoreAllTails, calibration: Calibration, dataset: Dataset, split: str
+) -> Reliability | None:
+    """The reliability of calibrated scores on a split; None if it has no queries."""
+    sample = gather_candidates(score_all_tails, dataset, split)
+    return None if sample is None else _reliability(sample, _probabilities(sample, calibration))
 
 
-def gather_evidence(scorer: Scorer, dataset: Dataset, split: str) -> Evidence | None:
-    """Candidates of the questions of a split, for at most 2,000 questions."""
+def gather_candidates(score_all_tails: ScoreAllTails, dataset: Dataset, split: str) -> ScoredCandidates | None:
+    """Candidates of at most 2,000 queries of a split; None if there are fewer than two."""
     asked, random = dataset.splits[split], np.random.default_rng(0)
     pairs = np.unique(np.stack([asked.heads, asked.relations], axis=1), axis=0)
     if len(pairs) < 2:
         return None
-    pairs = pairs[random.permutation(len(pairs))[:MOST_QUESTIONS]]
+    pairs = pairs[random.permutation(len(pairs))[:MOST_QUERIES]]
     earlier = [dataset.facts, dataset.train] + ([dataset.valid] if split == "test" else [])
     sizes = len(dataset.entities), len(dataset.relations)
     known, true = KnownAnswers(earlier, *sizes), KnownAnswers([asked], *sizes)
     at_once = max(BYTES_AT_ONCE // (8 * sizes[0]), 1)
     parts = [
-        _evidence_of(scorer, pairs[first : first + at_once], first, known, true, random)
+        _sampleof(score_all_tails, pairs[first : first + at_once], first, known, true, random)
         for first in range(0, len(pairs), at_once)
     ]
-    return Evidence(*(np.concatenate([getattr(part, name) for part in parts]) for name in Evidence.__dataclass_fields__))
+    return ScoredCandidates(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ScoredCandidates.__dataclass_fields__)
+    )
 
 
-def _evidence_of(
-    scorer: Scorer, pairs: NDArray[Any], first: int, known: KnownAnswers, true: KnownAnswers, random: np.random.Generator
-) -> Evidence:
+def _sampleof(
+    score_all_tails: ScoreAllTails,
+    pairs: NDArray[Any],
+    first: int,
+    known: KnownAnswers,
+    true: KnownAnswers,
+    random: np.random.Generator,
+) -> ScoredCandidates:
     asked = Triples(pairs[:, 0], pairs[:, 1], np.zeros(len(pairs), dtype=np.int32))
-    scores = scorer.numpy_scores(asked.heads, asked.relations).astype(np.float64)
+    scores = score_all_tails(asked.heads, asked.relations).astype(np.float64)
     highest = scores.max(axis=1)
     shift = highest + np.log(np.exp(scores - highest[:, None]).sum(axis=1))
     rows, columns, weights, is_true, is_top = [], [], [], [], []
@@ -139,15 +157,17 @@ def _evidence_of(
         is_top.append(np.isin(chosen, order[:10]))
     of = np.concatenate(rows)
     own = scores[of, np.concatenate(columns)]
-    return Evidence(own, own - shift[of], np.concatenate(is_true), np.concatenate(weights), np.concatenate(is_top), of + first)
+    return ScoredCandidates(
+        own, own - shift[of], np.concatenate(is_true), np.concatenate(weights), np.concatenate(is_top), of + first
+    )
 
 
-def _fit(evidence: Evidence, *, is_relative: bool) -> Calibration:
-    """Logistic regression with one input, by Newton's method; a grain of ridge keeps it finite where classes do not overlap."""
-    inputs = evidence.inputs(Calibration(is_relative=is_relative))
+def _fit(sample: ScoredCandidates, *, is_relative: bool) -> Calibration:
+    """Logistic regression with one input, by Newton's method; a little ridge keeps it finite where classes are separable."""
+    inputs = sample.inputs(Calibration(is_relative=is_relative))
     middle, spread = float(inputs.mean()), float(inputs.std()) or 1.0
     design = np.stack([(inputs - middle) / spread, np.ones(len(inputs))], axis=1)
-    target, weights = evidence.is_true.astype(np.float64), evidence.weights
+    target, weights = sample.is_true.astype(np.float64), sample.weights
     share = np.clip((weights @ target) / weights.sum(), 1e-12, 1 - 1e-12)
     parameters, ridge = np.array([1.0, np.log(share / (1 - share))]), 1e-3 * np.array([1.0, 0.0])
     for _ in range(100):
@@ -159,7 +179,7 @@ def _fit(evidence: Evidence, *, is_relative: bool) -> Calibration:
         parameters -= step
         if np.abs(step).max() < 1e-8:
             break
-    if parameters[0] < 0:  # worse than chance: the scores say nothing, and must not be turned round
+    if parameters[0] < 0:  # worse than chance: use the base rate rather than reversed scores
         return Calibration(0.0, float(np.log(share / (1 - share))), is_relative)
     slope = float(parameters[0] / spread)
     return Calibration(slope, float(parameters[1] - slope * middle), is_relative)
@@ -169,27 +189,27 @@ def _sigmoid(values: Floats) -> Floats:
     return 1 / (1 + np.exp(-np.clip(values, -500, 500)))
 
 
-def _probabilities(evidence: Evidence, calibration: Calibration) -> Floats:
-    return _sigmoid(evidence.inputs(calibration) * calibration.slope + calibration.offset)
+def _probabilities(sample: ScoredCandidates, calibration: Calibration) -> Floats:
+    return _sigmoid(sample.inputs(calibration) * calibration.slope + calibration.offset)
 
 
-def _log_loss(evidence: Evidence, calibration: Calibration) -> float:
-    return _mean_log_loss(evidence, _probabilities(evidence, calibration))
+def _log_loss(sample: ScoredCandidates, calibration: Calibration) -> float:
+    return _mean_log_loss(sample, _probabilities(sample, calibration))
 
 
-def _mean_log_loss(evidence: Evidence, probabilities: Floats) -> float:
-    of_truth = np.where(evidence.is_true, probabilities, 1 - probabilities)
-    return float(evidence.weights @ -np.log(np.maximum(of_truth, 1e-300)) / evidence.weights.sum())
+def _mean_log_loss(sample: ScoredCandidates, probabilities: Floats) -> float:
+    of_truth = np.where(sample.is_true, probabilities, 1 - probabilities)
+    return float(sample.weights @ -np.log(np.maximum(of_truth, 1e-300)) / sample.weights.sum())
 
 
-def _reliability(evidence: Evidence, probabilities: Floats) -> Reliability:
-    top = evidence.is_top
-    bins = _bins(probabilities[top], evidence.is_true[top], evidence.weights[top])
-    everything = _bins(probabilities, evidence.is_true, evidence.weights)
+def _reliability(sample: ScoredCandidates, probabilities: Floats) -> Reliability:
+    top = sample.is_top
+    bins = _bins(probabilities[top], sample.is_true[top], sample.weights[top])
+    everything = _bins(probabilities, sample.is_true, sample.weights)
     return Reliability(
         error=_gap(everything),
         top_error=_gap(bins),
-        log_loss=_mean_log_loss(evidence, probabilities),
+        log_loss=_mean_log_loss(sample, probabilities),
         bins=tuple((mean, share, round(count)) for mean, share, count in bins),
     )
 

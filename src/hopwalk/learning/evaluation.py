@@ -16,12 +16,12 @@ from hopwalk.learning.ranking import (
     Ranks,
     ScoreAllTails,
     ScoreAllTailsBy,
-    answers_to_leave_out,
     bootstrap_interval,
+    filtered_answers,
     mean_average_precision,
     metrics,
-    questions_of,
     rank_answers_by,
+    split_queries,
     strata,
 )
 
@@ -91,9 +91,9 @@ def evaluate_split_by(
             f"{dataset.name} has no {split} questions",
             remedy="Divide the facts with `hopwalk data split`, and train on the folder it writes.",
         )
-    known = answers_to_leave_out(dataset, split, complete=complete_filter)
-    questions = questions_of(dataset, split, directions)
-    found = rank_answers_by(score_all_tails, questions, known, names=names, num_entities=len(dataset.entities))
+    known = filtered_answers(dataset, split, complete=complete_filter)
+    queries = split_queries(dataset, split, directions)
+    found = rank_answers_by(score_all_tails, queries, known, names=names, num_entities=len(dataset.entities))
     is_complete = complete_filter or split == "test"
     return {name: _evaluation(ranks, dataset, split, is_complete) for name, ranks in found.items()}
 
@@ -111,15 +111,15 @@ def _evaluation(ranks: Ranks, dataset: Dataset, split: str, is_filter_complete: 
         both=metrics(ranks if len(heads) else heads),
         mrr_interval=bootstrap_interval(1 / tails.realistic),
         mean_average_precision=mean_average_precision(tails),
-        strata={name: metrics(tails[rows]) for name, rows in strata(dataset, tails.questions).items()},
+        strata={name: metrics(tails[rows]) for name, rows in strata(dataset, tails.queries).items()},
         relations={name: metrics(part) for name, part in by_relation.items()},
         average_precision={name: mean_average_precision(part) for name, part in by_relation.items()},
     )
 
 
 def _by_relation(ranks: Ranks, dataset: Dataset) -> dict[str, Ranks]:
-    order = np.argsort(ranks.questions.relations, kind="stable")
-    relations, starts = np.unique(ranks.questions.relations[order], return_index=True)
+    order = np.argsort(ranks.queries.relations, kind="stable")
+    relations, starts = np.unique(ranks.queries.relations[order], return_index=True)
     return {
         dataset.relations[relation]: ranks[rows]
         for relation, rows in zip(relations.tolist(), np.split(order, starts[1:]), strict=True)

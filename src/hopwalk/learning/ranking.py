@@ -34,7 +34,7 @@ MANY_ANSWERS = 1.5  # a relation is to-many if its questions have more answers t
 class Ranks:
     """The rank of the answer of every question [N], counted from 1, with ties for and against it."""
 
-    questions: Triples
+    queries: Triples
     optimistic: Floats
     pessimistic: Floats
 
@@ -42,7 +42,7 @@ class Ranks:
         return len(self.optimistic)
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Ranks:
-        return Ranks(self.questions[rows], self.optimistic[rows], self.pessimistic[rows])
+        return Ranks(self.queries[rows], self.optimistic[rows], self.pessimistic[rows])
 
     @property
     def realistic(self) -> Floats:
@@ -54,7 +54,7 @@ class Ranks:
 class Metrics:
     """Mean reciprocal rank and hits, as shares of 1; `mrr_pessimistic` and `mrr_optimistic` bound what ties can change."""
 
-    num_questions: int
+    num_queries: int
     mrr: float
     mrr_pessimistic: float
     mrr_optimistic: float
@@ -69,7 +69,7 @@ class Metrics:
         return {name: None if value != value else value for name, value in values.items()}
 
 
-def questions_of(dataset: Dataset, split: str, directions: Directions = "tails") -> Triples:
+def split_queries(dataset: Dataset, split: str, directions: Directions = "tails") -> Triples:
     """The questions of a split: for tails as in the paper, or for both ends as in most of the field.
 
     A question for the head of `(head, relation, tail)` is `(tail, relation⁻¹, ?)`.
@@ -81,7 +81,7 @@ def questions_of(dataset: Dataset, split: str, directions: Directions = "tails")
     return Triples.concatenate([asked, turned])
 
 
-def answers_to_leave_out(dataset: Dataset, split: str, *, complete: bool = False) -> KnownAnswers:
+def filtered_answers(dataset: Dataset, split: str, *, complete: bool = False) -> KnownAnswers:
     """The answers that are known when a split is ranked.
 
     On test, and on dev with `complete` (the paper's appendix), all facts there are. On dev otherwise, test facts stay unknown, so
@@ -95,7 +95,7 @@ def answers_to_leave_out(dataset: Dataset, split: str, *, complete: bool = False
 
 def rank_answers(
     score_all_tails: ScoreAllTails,
-    questions: Triples,
+    queries: Triples,
     known: KnownAnswers,
     *,
     num_entities: int,
@@ -107,7 +107,7 @@ def rank_answers(
     """
     return rank_answers_by(
         lambda heads, relations: {"": score_all_tails(heads, relations)},
-        questions,
+        queries,
         known,
         names=[""],
         num_entities=num_entities,
@@ -116,8 +116,8 @@ def rank_answers(
 
 
 @contextmanager
-def watched(on_ranked: OnRanked) -> Iterator[None]:
-    """Tell someone how far rankings within the block have come, however deep they are; equal questions count once."""
+def report_progress(on_ranked: OnRanked) -> Iterator[None]:
+    """Report the progress of every ranking within the block, however deep it is; equal queries count once."""
     before = _on_ranked.set(on_ranked)
     try:
         yield
@@ -127,7 +127,7 @@ def watched(on_ranked: OnRanked) -> Iterator[None]:
 
 def rank_answers_by(
     score_all_tails: ScoreAllTailsBy,
-    questions: Triples,
+    queries: Triples,
     known: KnownAnswers,
     *,
     names: Sequence[str],
@@ -135,18 +135,18 @@ def rank_answers_by(
     most_bytes: int = 2**28,
 ) -> dict[str, Ranks]:
     """The filtered ranks by several scores that are computed together, each under its name."""
-    pairs = questions.heads.astype(np.int64) << 32 | questions.relations
+    pairs = queries.heads.astype(np.int64) << 32 | queries.relations
     order = np.argsort(pairs, kind="stable")
     is_first = np.diff(pairs[order], prepend=-1) != 0
-    pair_rows, row_of_question = order[is_first], np.cumsum(is_first) - 1
-    ranks = {name: Ranks(questions, np.empty(len(questions)), np.empty(len(questions))) for name in names}
+    pair_rows, row_of_query = order[is_first], np.cumsum(is_first) - 1
+    ranks = {name: Ranks(queries, np.empty(len(queries)), np.empty(len(queries))) for name in names}
     pairs_at_once = max(most_bytes // (4 * (1 + len(names)) * num_entities), 1)
     for first in range(0, len(pair_rows), pairs_at_once):
-        batch = questions[pair_rows[first : first + pairs_at_once]]
-        start, end = np.searchsorted(row_of_question, [first, first + len(batch)])
-        asked, rows = order[start:end], row_of_question[start:end] - first
+        batch = queries[pair_rows[first : first + pairs_at_once]]
+        start, end = np.searchsorted(row_of_query, [first, first + len(batch)])
+        asked, rows = order[start:end], row_of_query[start:end] - first
         for name, scores in score_all_tails(batch.heads, batch.relations).items():
-            before, level = _compare(scores, batch, rows, questions.tails[asked], known)
+            before, level = _compare(scores, batch, rows, queries.tails[asked], known)
             ranks[name].optimistic[asked], ranks[name].pessimistic[asked] = before + 1, before + level + 1
         _on_ranked.get()(first + len(batch), len(pair_rows))
     return ranks
@@ -182,7 +182,7 @@ def metrics(ranks: Ranks) -> Metrics:
         return Metrics(0, nothing, nothing, nothing, nothing, nothing, nothing, nothing)
     realistic = ranks.realistic
     return Metrics(
-        num_questions=len(ranks),
+        num_queries=len(ranks),
         mrr=float((1 / realistic).mean()),
         mrr_pessimistic=float((1 / ranks.pessimistic).mean()),
         mrr_optimistic=float((1 / ranks.optimistic).mean()),
@@ -199,14 +199,14 @@ def average_precision(ranks: Ranks) -> tuple[Ids, Floats]:
     The i-th best answer of a question stands at its filtered rank plus the i − 1 answers before it.
     """
     realistic = ranks.realistic
-    pairs = ranks.questions.heads.astype(np.int64) << 32 | ranks.questions.relations
+    pairs = ranks.queries.heads.astype(np.int64) << 32 | ranks.queries.relations
     order = np.lexsort((realistic, pairs))
     starts = np.flatnonzero(np.diff(pairs[order], prepend=-1))
     counts = np.diff(starts, append=len(order))
     place = np.arange(len(order)) - np.repeat(starts, counts) + 1
     precision = place / (realistic[order] + place - 1)
     sums = np.add.reduceat(precision, starts) if len(starts) else np.empty(0)
-    return ranks.questions.relations[order[starts]], sums / counts
+    return ranks.queries.relations[order[starts]], sums / counts
 
 
 def mean_average_precision(ranks: Ranks) -> float:
@@ -216,7 +216,7 @@ def mean_average_precision(ranks: Ranks) -> float:
     return float((totals[counts > 0] / counts[counts > 0]).mean())
 
 
-def strata(dataset: Dataset, questions: Triples) -> dict[str, NDArray[np.bool_]]:
+def strata(dataset: Dataset, queries: Triples) -> dict[str, NDArray[np.bool_]]:
     """Which questions are to-many or to-one (Table 4), seen or unseen (Table 5); bool [N] each.
 
     A relation is to-many if its questions have more than 1.5 answers on average in the graph; a question is seen if the graph
@@ -227,10 +227,10 @@ def strata(dataset: Dataset, questions: Triples) -> dict[str, NDArray[np.bool_]]
     relations = np.concatenate([facts.relations, ids.inverse(facts.relations)])
     pairs = np.unique(heads.astype(np.int64) * ids.num_directed + relations)
     num_facts = np.bincount(relations, minlength=ids.num_directed)
-    num_questions = np.bincount(pairs % ids.num_directed, minlength=ids.num_directed)
-    is_to_many = num_facts > MANY_ANSWERS * num_questions
-    to_many = is_to_many[questions.relations]
-    seen = np.isin(questions.heads.astype(np.int64) * ids.num_directed + questions.relations, pairs)
+    num_queries = np.bincount(pairs % ids.num_directed, minlength=ids.num_directed)
+    is_to_many = num_facts > MANY_ANSWERS * num_queries
+    to_many = is_to_many[queries.relations]
+    seen = np.isin(queries.heads.astype(np.int64) * ids.num_directed + queries.relations, pairs)
     return {"to-many": to_many, "to-one": ~to_many, "seen": seen, "unseen": ~seen}
 
 
@@ -273,10 +273,10 @@ def paired_bootstrap(
     """The differences between two methods, by the name of the value: both are asked the same questions, drawn anew together."""
     changes = np.stack([second[name] - first[name] for name in first])
     generator = np.random.default_rng(seed)
-    num_questions = changes.shape[1]
+    num_queries = changes.shape[1]
     drawn = np.empty((len(changes), samples))
     for number in range(samples):
-        drawn[:, number] = changes[:, generator.integers(0, num_questions, num_questions)].mean(axis=1)
+        drawn[:, number] = changes[:, generator.integers(0, num_queries, num_queries)].mean(axis=1)
     found = {}
     for name, means, observed in zip(first, drawn, changes.mean(axis=1), strict=True):
         low, high = np.quantile(means, [0.025, 0.975])

@@ -1,7 +1,7 @@
-"""Training of any model into a run folder: epochs, evaluation on dev, early stopping, checkpoints that lead to the same result.
+"""Training of any model into a run folder: epochs, evaluation on dev, early stopping, checkpoints.
 
 The random numbers of an epoch depend on the seed and the number of the epoch only. So a checkpoint holds parameters, the state of
-the optimizer and a few numbers, and a run that goes on from it does exactly what it would have done without the interruption.
+the optimizer and a few numbers, and a resumed run gives the same bits as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -11,36 +11,27 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from hopwalk.config.migrations import migrated_parameter
 from hopwalk.errors import DivergedError
-from hopwalk.learning.run import Run
+from hopwalk.learning.callbacks import Callback
+from hopwalk.learning.run import FINISHED, INTERRUPTED, Run
 from hopwalk.utils.arrays import ArrayFile, save_arrays
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 
-OnBatch = Callable[[int, int, Mapping[str, float]], None]  # batch (from 1), number of batches, numbers of the batch
-
-
-class Watcher(Protocol):
-    """Someone who wants to know how training goes."""
-
-    def on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
-        """A batch is done; both are counted from 1. `values` has its loss and whatever else is worth watching."""
-
-    def on_evaluation(self, record: Mapping[str, Any]) -> None:
-        """An epoch was evaluated; the record is what goes into the history."""
+OnBatch = Callable[[int, int, Mapping[str, float]], None]  # batch (from 1), number of batches, values of the batch
 
 
 class Learner(ABC):
-    """A model, how it learns for an epoch, and how it is measured on dev.
+    """A model, one epoch of its training, and its evaluation on dev.
 
-    The class has what all trainings have in common: `name` is that of the model in the run's files, `remedy` what to do if it
-    diverges.
+    `name` is that of the model in the run's files, `remedy` the advice if training diverges.
     """
 
     name: str
@@ -57,20 +48,20 @@ class Learner(ABC):
 
     @abstractmethod
     def measure(self) -> dict[str, Any]:
-        """What dev says, `valid_mrr` among it; nothing if there are no dev questions."""
+        """The metrics on dev, `valid_mrr` among them; empty without dev queries."""
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """What the next epoch depends on, apart from the model's parameters."""
+        """All that the next epoch depends on, apart from the model's parameters."""
 
     @abstractmethod
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
+        """Restore what `state` gave."""
 
 
 @dataclass
-class Progress:
-    """How far training has come, in the numbers that a checkpoint keeps."""
+class TrainingState:
+    """The progress of training, as a checkpoint keeps it."""
 
     epoch: int = 0
     seconds: float = 0.0
@@ -80,40 +71,40 @@ class Progress:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-def train(run: Run, learner: Learner, watchers: Sequence[Watcher] = ()) -> dict[str, Any] | None:
+def train(run: Run, learner: Learner, callbacks: Sequence[Callback] = ()) -> dict[str, Any] | None:
     """Train into the run folder, from its checkpoint if there is one; afterwards the model has its best parameters.
 
-    The result is what `run.json` is to say of it. Its status is "finished", or "interrupted" if Ctrl-C ended it; either way the
-    weights of the best epoch are in the folder. None if Ctrl-C came before a run that goes on was as far as it had been: the
-    folder then has what it had.
+    The result is the outcome for `run.json`. Its status is "finished", or "interrupted" if Ctrl-C ended it; either way the
+    weights of the best epoch are in the folder. None if Ctrl-C came before a resumed run was as far as before: the folder is
+    then unchanged.
     """
-    return _Training(run, learner, watchers).run()
+    return _Training(run, learner, callbacks).run()
 
 
 def begin_with(run: Run, learner: Learner, arrays: Mapping[str, Any]) -> None:
-    """Let training into the run folder begin with these parameters, as from a checkpoint of an epoch 0."""
+    """Let training begin with these parameters, as if from a checkpoint of epoch 0."""
     load_arrays(learner.model, arrays)
     _Training(run, learner, ()).save_checkpoint()
 
 
 class _Training:
-    def __init__(self, run: Run, learner: Learner, watchers: Sequence[Watcher]) -> None:
-        self._folder, self._learner, self._watchers = run, learner, watchers
+    def __init__(self, run: Run, learner: Learner, callbacks: Sequence[Callback]) -> None:
+        self._folder, self._learner, self._callbacks = run, learner, callbacks
         self._model = learner.model
-        self._progress = Progress()
+        self._progress = TrainingState()
         self._best = arrays_of(self._model)
         self._last_checkpoint = time.monotonic()
 
     def run(self) -> dict[str, Any] | None:
         is_begun = self._resume()
-        status = "finished"
+        status = FINISHED
         try:
             if is_begun and not self._progress.history:  # parameters to begin with may be the best
                 self._evaluate({})
             while not self._is_over():
                 self._do_epoch()
         except KeyboardInterrupt:
-            status = "interrupted"
+            status = INTERRUPTED
             if self._folder.about.get("best_epoch", 0) > self._progress.best_epoch:
                 return None
         load_arrays(self._model, self._best)
@@ -151,12 +142,12 @@ class _Training:
 
     def _on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
         if not np.isfinite(values["loss"]):
-            raise DivergedError(f"the loss is {values['loss']} in epoch {epoch}", remedy=self._learner.remedy)
-        for watcher in self._watchers:
-            watcher.on_batch(epoch, batch, num_batches, values)
+            raise DivergedError(f"training diverged: the loss is {values['loss']} in epoch {epoch}", remedy=self._learner.remedy)
+        for callback in self._callbacks:
+            callback.on_batch(epoch, batch, num_batches, values)
 
     def _evaluate(self, means: Mapping[str, float]) -> None:
-        """Rank dev, keep the parameters if they are the best so far, and note it all in the history."""
+        """Evaluate on dev, keep the parameters if they are the best so far, and add a record to the history."""
         progress, start = self._progress, time.perf_counter()
         self._model.eval()
         record = {"epoch": progress.epoch, **means, "seconds": round(progress.seconds, 3), **self._learner.measure()}
@@ -167,17 +158,18 @@ class _Training:
             progress.best_mrr = mrr
             self._best = arrays_of(self._model)
             if not all(np.isfinite(array).all() for array in self._best.values()):
-                raise DivergedError(f"parameters are no numbers after epoch {progress.epoch}", remedy=self._learner.remedy)
+                problem = f"training diverged: parameters are not finite after epoch {progress.epoch}"
+                raise DivergedError(problem, remedy=self._learner.remedy)
         record["evaluation_seconds"] = round(time.perf_counter() - start, 3)
         progress.history.append(record)
         self._folder.add_to_history(record)
-        for watcher in self._watchers:
-            watcher.on_evaluation(record)
+        for callback in self._callbacks:
+            callback.on_evaluation(record)
 
     def save_checkpoint(self) -> None:
-        """Keep what it takes to go on."""
-        # The best parameters go first: were we stopped between the two files, the epochs since the last checkpoint are done
-        # again, and give the same best parameters again.
+        """Write the checkpoint."""
+        # The best parameters first: if training is killed between the two files, the epochs since the last checkpoint are
+        # repeated and give the same best parameters.
         self._save_best()
         state = {f"learner.{name}": value.numpy() for name, value in self._learner.state().items()}
         parameters = {f"model.{name}": value for name, value in arrays_of(self._model).items()}
@@ -185,23 +177,28 @@ class _Training:
         self._last_checkpoint = time.monotonic()
 
     def _resume(self) -> bool:
-        """Go on from the checkpoint, if there is one."""
+        """Restore the checkpoint, if there is one."""
         if is_begun := self._folder.checkpoint_path.exists():
             file = ArrayFile(self._folder.checkpoint_path, kind="checkpoint")
             try:
-                self._progress = Progress(**file.metadata["progress"])
+                self._progress = TrainingState(**file.metadata["progress"])
             except (KeyError, TypeError):
                 file.require(False, "its progress cannot be read")
-            check_arrays(self._model, _part(file, "model."), file)
-            load_arrays(self._model, _part(file, "model."))
-            self._learner.load_state({name: torch.from_numpy(array) for name, array in _part(file, "learner.").items()})
+            parameters, state = (self._part(file, prefix) for prefix in ("model.", "learner."))
+            check_arrays(self._model, parameters, file)
+            load_arrays(self._model, parameters)
+            self._learner.load_state({name: torch.from_numpy(array) for name, array in state.items()})
             self._best = best_arrays(self._folder, self._model, self._learner.name)
         self._folder.write_history(self._progress.history)
         return is_begun
 
+    def _part(self, file: ArrayFile, prefix: str) -> dict[str, Any]:
+        names = {migrated_parameter(self._learner.name, name): name for name in file.names}
+        return {name.removeprefix(prefix): file.array(old) for name, old in names.items() if name.startswith(prefix)}
+
 
 def peak_memory_bytes() -> int | None:
-    """The most memory this process has had, where the system tells."""
+    """The peak memory of this process, where the system reports it."""
     try:
         import resource
     except ImportError:  # Windows
@@ -212,10 +209,6 @@ def peak_memory_bytes() -> int | None:
 
 def _seed_of_epoch(seed: int, epoch: int) -> int:
     return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def _part(file: ArrayFile, prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): file.array(name) for name in file.names if name.startswith(prefix)}
 
 
 def arrays_of(model: nn.Module) -> dict[str, Any]:
@@ -238,13 +231,13 @@ def check_arrays(model: nn.Module, arrays: Mapping[str, Any], file: ArrayFile) -
         array, shape = arrays[name], tuple(value.shape) or (1,)  # safetensors are written with one dimension at least
         file.require(array.shape == shape, f"{name} has another shape than the model's")
         file.require(array.dtype == value.numpy().dtype, f"{name} has another type than the model's")
-        file.require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name} has values that are no numbers")
+        file.require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name} has values that are not finite")
 
 
 def best_arrays(run: Run, model: nn.Module, name: str) -> dict[str, Any]:
     """The parameters of the run's best epoch, if they are those of the model of that name."""
     file = run.load_weights()
     file.require(file.metadata.get("model") == name, f"it does not hold the weights of {name}")
-    arrays = {key: file.array(key) for key in file.names}
+    arrays = {migrated_parameter(name, key): file.array(key) for key in file.names}
     check_arrays(model, arrays, file)
     return arrays

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hopwalk.paper.ledger import Result
-from hopwalk.paper.parts import Book, Figure, Section
+from hopwalk.paper.parts import Figure, ResultView, Section
 from hopwalk.paper.plan import VARIANTS
 from hopwalk.paper.published import TABLE_3, TITLES
-from hopwalk.paper.run_spec import Wanted
+from hopwalk.paper.run_spec import RunSpec
 from hopwalk.paper.tables import ABLATIONS, rates_table
 from hopwalk.utils.charts import Series, line_chart
 
@@ -26,13 +26,13 @@ def _chart(
     return Figure(name, caption, *made)
 
 
-def figure_false_negatives(book: Book) -> Section:
+def figure_false_negatives(view: ResultView) -> Section:
     """How often walks end at answers that training does not know, epoch by epoch."""
     figures = []
-    for data in book.scope.data_sets:
+    for data in view.scope.data_sets:
         series = []
         for variant in ("whole", "−RS"):
-            group = book.group(book.scope.variant(data, "conve", "paper", variant))
+            group = view.group(view.scope.variant(data, "conve", "paper", variant))
             points = [point for point in _points(group.results, "false_negative_hits", 100) if point[0] <= FIRST]
             series += [Series(f"recipe paper, {variant}", points)] if points else []
         if series:
@@ -48,12 +48,12 @@ def figure_false_negatives(book: Book) -> Section:
     return Section("figure-false-negatives", "Figure 2: false negatives hit in the first 20 epochs", text, tuple(figures))
 
 
-def figure_convergence(book: Book) -> Section:
+def figure_convergence(view: ResultView) -> Section:
     """Dev MRR and distinct paths, epoch by epoch, of the ablation."""
     figures = []
-    for data in book.scope.data_sets:
+    for data in view.scope.data_sets:
         for family, (model, recipe, base) in ABLATIONS.items():
-            groups = {name: book.group(book.scope.variant(data, model, recipe, name, base)) for name in VARIANTS}
+            groups = {name: view.group(view.scope.variant(data, model, recipe, name, base)) for name in VARIANTS}
             figures += _convergence(data, family, {name: group.results for name, group in groups.items()})
     text = (
         "The paper's Figure 4: how fast the walker and its ablations learn, and how many distinct paths they have walked. The "
@@ -83,11 +83,11 @@ def _convergence(data: str, family: str, results: Mapping[str, Sequence[Result]]
     return figures
 
 
-def curves(book: Book, planned: Sequence[Wanted]) -> Section:
+def curves(view: ResultView, planned: Sequence[RunSpec]) -> Section:
     """Dev MRR by epoch of planned runs that are not finished, or were cut short."""
     figures = {}
-    for wanted in planned:
-        group = book.group(wanted)
+    for spec in planned:
+        group = view.group(spec)
         for result in group.results:
             points = _points([result], "valid_mrr", 100)
             if len(points) > 1 and (not result.is_finished or result.was_cut(group.planned_epochs)):
@@ -104,23 +104,23 @@ def curves(book: Book, planned: Sequence[Wanted]) -> Section:
     return Section("curves", "Unfinished runs", text if figures else "There are none.", tuple(figures.values()))
 
 
-def appendix_dropout(book: Book) -> Section:
+def appendix_dropout(view: ResultView) -> Section:
     """Rates of action dropout and the sweep."""
     series = []
-    for data in book.scope.data_sets:
-        found = [(rate, book.group(book.scope.swept(data, rate)).mean("valid")) for rate in book.scope.rates(data)]
+    for data in view.scope.data_sets:
+        found = [(rate, view.group(view.scope.swept(data, rate)).mean("valid")) for rate in view.scope.rates(data)]
         points = [(rate, mrr) for rate, mrr in found if mrr is not None]
         if points:
             series.append(Series(TITLES[data], points))
     text = (
         "The paper's rates, ours, and what a sweep says: the recipe `modern` without guidance, a ComplEx reward, few epochs, "
-        "one seed, dev MRR by paths. The paper finds that denser graphs want more."
+        "one seed, dev MRR by the policy. The paper finds that denser graphs need more."
     )
     figures = []
     if series:
-        caption = "Dev MRR by paths over the rate of action dropout."
+        caption = "Dev MRR by the policy over the rate of action dropout."
         figures.append(_chart("dropout-sweep", "Action dropout", caption, series, "rate of action dropout", "dev MRR"))
-    return Section("appendix-dropout", "Appendix: rates of action dropout", text, (rates_table(book), *figures))
+    return Section("appendix-dropout", "Appendix: rates of action dropout", text, (rates_table(view), *figures))
 
 
 def _points(results: Sequence[Result], key: str, scale: float) -> list[tuple[float, float]]:

@@ -16,17 +16,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hopwalk.config.settings import BEFORE, Settings, changed, load_settings
+from hopwalk.config.loading import load_settings
+from hopwalk.config.migrations import migrated_keys, migrated_rankings, migrated_settings
+from hopwalk.config.settings import Settings
 from hopwalk.errors import RunError
 from hopwalk.learning.run import write_text
-from hopwalk.paper.run_spec import BUDGET, Wanted
-from hopwalk.walker.decoding import PATHS, PROBABILITY
+from hopwalk.paper.run_spec import BUDGET, RunSpec
+from hopwalk.walker.decoding import POLICY
 
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
 UNFINISHED, DATA = "unfinished", "data"
 DONE = "done"
 GROUPS = {"scorer": ("scorer",), "walker": ("graph", "walk", "walker")}
-DEFAULTS: dict[str, dict[str, Any]] = changed(Settings(), BEFORE).model_dump()  # of settings that are younger than a result
+DEFAULTS: dict[str, dict[str, Any]] = Settings().model_dump()  # of settings that a result does not have
+SPLITS = ("valid", "valid_complete_filter", "test")
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,9 @@ class Result:
         return bool(self.content.get("status", "finished") == "finished")
 
     @property
-    def has_learnt_dev(self) -> bool:
+    def trained_on_dev(self) -> bool:
         """Whether the dev facts were learnt too, as for the paper's last model on NELL-995."""
-        return bool(self.own.get("learn_valid") or self.content.get("has_learnt_dev"))
+        return bool(self.own.get("train_on_valid") or self.content.get("trained_on_dev"))
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -103,9 +106,14 @@ class Result:
         return str(self.content.get("started_from", {}).get("weights_sha256", ""))
 
     @property
-    def has_reward(self) -> bool:
-        """Whether paths are ranked by the reward of their ends too."""
-        return PROBABILITY in self.content.get("test", {})
+    def is_guided(self) -> bool:
+        """Whether the scorer takes part in the walk."""
+        return self.kind == "walker" and bool(self.own["guidance"])
+
+    @property
+    def is_reranked(self) -> bool:
+        """Whether epochs were selected by paths that were re-ranked with the scorer."""
+        return self.kind == "walker" and bool(self.own["rerank_weight"]) and bool(self.content.get("scorer"))
 
     @property
     def epochs(self) -> int:
@@ -117,15 +125,15 @@ class Result:
         """Of training."""
         return float(self.content.get("training_seconds", 0.0))
 
-    def numbers(self, split: str, by: str = "paths") -> Mapping[str, Any] | None:
-        """The metrics of a split, None if it was not ranked; walkers are ranked `by` paths, probability, scorer or blend."""
+    def numbers(self, split: str, by: str = POLICY) -> Mapping[str, Any] | None:
+        """The metrics of a split, None if it was not evaluated; walkers have several rankings."""
         found = self.content.get(split)
         if not found or self.kind != "walker":
             return found
-        ranked: Mapping[str, Any] | None = found.get(PATHS if by == PROBABILITY and by not in found else by)
+        ranked: Mapping[str, Any] | None = found.get(by)
         return ranked
 
-    def mrr(self, split: str, by: str = "paths", stratum: str = "") -> float | None:
+    def mrr(self, split: str, by: str = POLICY, stratum: str = "") -> float | None:
         """The MRR of tails in percent; None if there is none."""
         found = self.numbers(split, by)
         part = found and (found["strata"].get(stratum) if stratum else found["tails"])
@@ -144,7 +152,7 @@ class Result:
         if self.kind == "ensemble":
             return _scorer_was_cut(self.data, self.content)
         mrrs = [float(record["valid_mrr"]) for record in self.history if record.get("valid_mrr") is not None]
-        if self.has_learnt_dev or self.epochs >= epochs or not mrrs:
+        if self.trained_on_dev or self.epochs >= epochs or not mrrs:
             return False
         best = max(range(len(mrrs)), key=lambda place: mrrs[place])
         return len(mrrs) - 1 - best < int(self.own.get("patience", 0))
@@ -154,14 +162,14 @@ class Result:
         """Whether what rewards a walker was cut by its recipe."""
         return _scorer_was_cut(self.data, self.content.get("scorer") or {})
 
-    def fits(self, wanted: Wanted) -> bool:
+    def fits(self, spec: RunSpec) -> bool:
         """Whether it is a run as wanted, whatever its seed and, unless that is said, its budget."""
-        if self.kind != wanted.kind or self.data != wanted.data or self.started_from:
+        if self.kind != spec.kind or self.data != spec.data or self.started_from:
             return False
-        if wanted.kind == "walker" and self.model != (wanted.model if wanted.needs_scorer else ""):
+        if spec.kind == "walker" and self.model != (spec.model if spec.needs_scorer else ""):
             return False
-        said = {override.partition("=")[0].strip() for override in wanted.overrides}
-        theirs: dict[str, dict[str, Any]] = wanted.settings.model_dump()
+        said = {override.partition("=")[0].strip() for override in spec.overrides}
+        theirs: dict[str, dict[str, Any]] = spec.settings.model_dump()
         names = (
             (group, name)
             for group in GROUPS[self.kind]
@@ -176,7 +184,7 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         if folder.exists() and not folder.is_dir():
-            raise RunError("this is a file, not the folder of a ledger", path=folder, remedy="Name a folder; it is made.")
+            raise RunError("this is a file, not a folder", path=folder, remedy="Name a folder; it is created.")
         self.folder = folder
 
     @cached_property
@@ -200,24 +208,24 @@ class Ledger:
         """What was counted in the data sets, by name."""
         return {path.stem: self._read(path) for path in sorted((self.folder / DATA).glob("*.json"))}
 
-    def find(self, wanted: Wanted, *, having_learnt_dev: bool = False) -> list[Result]:
+    def find(self, spec: RunSpec, *, having_learnt_dev: bool = False) -> list[Result]:
         """The runs as wanted, the best on dev for each seed, finished ones before others, by seed."""
         return best_of_seeds(
-            result for result in self.results if result.has_learnt_dev == having_learnt_dev and result.fits(wanted)
+            result for result in self.results if result.trained_on_dev == having_learnt_dev and result.fits(spec)
         )
 
-    def has(self, wanted: Wanted) -> bool:
+    def has(self, spec: RunSpec) -> bool:
         """Whether a finished run is as wanted, with this seed, and needs no more epochs."""
-        return self.state(wanted)[0] == DONE
+        return self.state(spec)[0] == DONE
 
-    def state(self, wanted: Wanted) -> tuple[str, Result | None]:
+    def state(self, spec: RunSpec) -> tuple[str, Result | None]:
         """How far a run as wanted, with this seed, has come, in a word; and the run."""
-        found = next((result for result in self.find(wanted) if result.seed == wanted.seed), None)
+        found = next((result for result in self.find(spec) if result.seed == spec.seed), None)
         if found is None:
             return "not run", None
         if not found.is_finished:
             return "unfinished", found
-        return "cut short" if found.was_cut(getattr(wanted.settings, wanted.kind).epochs) else DONE, found
+        return "cut short" if found.was_cut(getattr(spec.settings, spec.kind).epochs) else DONE, found
 
     def add(self, kind: str, content: Mapping[str, Any]) -> Path:
         """Write the file of a finished run; an error if there is another of that name. What it had as unfinished goes."""
@@ -252,13 +260,13 @@ class Ledger:
         """Write the counts of a data set."""
         self._write(self.folder / DATA / f"{name}.json", counts)
 
-    def free_name(self, wanted: Wanted, used: Sequence[str] = ()) -> Wanted:
+    def free_name(self, spec: RunSpec, used: Sequence[str] = ()) -> RunSpec:
         """The run under a name that no result of other settings has: with v2, v3, … before the seed."""
-        version, free = 1, wanted
-        while (self.folder / FOLDERS[wanted.kind] / f"{free.name}.json").exists() or free.name in used:
+        version, free = 1, spec
+        while (self.folder / FOLDERS[spec.kind] / f"{free.name}.json").exists() or free.name in used:
             version += 1
-            label = "-".join(part for part in (wanted.label, f"v{version}") if part)
-            free = replace(wanted, label=label)
+            label = "-".join(part for part in (spec.label, f"v{version}") if part)
+            free = replace(spec, label=label)
         return free
 
     def _read(self, path: Path) -> dict[str, Any]:
@@ -270,14 +278,32 @@ class Ledger:
             ) from None
         needed = {DATA: set(), FOLDERS["ensemble"]: {"name", "data"}}.get(path.parent.name, {"name", "data", "settings"})
         if not isinstance(content, dict) or not needed <= content.keys():
-            raise RunError("this is no file of a ledger", path=path, remedy="Remove it.")
-        return content
+            raise RunError("this is not a file of a ledger", path=path, remedy="Remove it.")
+        return _migrated(content)
 
     def _write(self, path: Path, content: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
         for name in ("results", "data"):  # to be read again
             self.__dict__.pop(name, None)
+
+
+def _migrated(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file with the names of today."""
+    content = migrated_keys(content)
+    settings = content.get("settings")
+    if isinstance(settings, dict):
+        is_walker = "walker" in settings
+        groups = migrated_settings(settings if is_walker else {"scorer": settings}, is_complete=True)
+        content["settings"] = groups if is_walker else groups["scorer"]
+    if content.get("scorer"):
+        content["scorer"] = _migrated(content["scorer"])
+    if "members" in content:
+        content["members"] = [_migrated(member) if isinstance(member, dict) else member for member in content["members"]]
+    for name in (*SPLITS, "valid_mrr_by"):
+        if isinstance(content.get(name), dict):
+            content[name] = migrated_rankings(content[name])
+    return content
 
 
 def _epochs_of_recipe(kind: str, data: str, own: Mapping[str, Any]) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 
 from hopwalk.paper.ledger import Ledger, Result
 from hopwalk.paper.plan import Scope
-from hopwalk.paper.run_spec import Wanted
+from hopwalk.paper.run_spec import RunSpec
+from hopwalk.walker.decoding import POLICY
 
 NOT_RUN = "not run"
 CUT, UNFINISHED = "†", "‡"  # explained below every table that has them
@@ -72,7 +73,7 @@ class Group:
         """Whether any was cut short, or its scorer was."""
         return CUT if any(result.was_cut(self.planned_epochs) or result.has_cut_scorer for result in self.finished) else ""
 
-    def values(self, split: str, metric: str = "mrr", by: str = "paths", stratum: str = "") -> list[float]:
+    def values(self, split: str, metric: str = "mrr", by: str = POLICY, stratum: str = "") -> list[float]:
         """A metric of tails in percent, of every finished run that has it."""
         found = []
         for result in self.finished:
@@ -82,12 +83,12 @@ class Group:
                 found.append(100 * float(part[metric]))
         return found
 
-    def mean(self, split: str, metric: str = "mrr", by: str = "paths", stratum: str = "") -> float | None:
+    def mean(self, split: str, metric: str = "mrr", by: str = POLICY, stratum: str = "") -> float | None:
         """The mean of a metric; None if no run has it."""
         values = self.values(split, metric, by, stratum)
         return float(np.mean(values)) if values else None
 
-    def text(self, split: str, metric: str = "mrr", by: str = "paths", stratum: str = "") -> str:
+    def text(self, split: str, metric: str = "mrr", by: str = POLICY, stratum: str = "") -> str:
         """A metric as it stands in a table: with its spread and mark; what there is so far; or that there is nothing."""
         values = self.values(split, metric, by, stratum)
         if values:
@@ -119,18 +120,18 @@ class Group:
         return [result for result in self.shown if result.kind != "ensemble"]
 
 
-class Book:
+class ResultView:
     """The ledger as the tables ask for it: within a scope."""
 
     def __init__(self, ledger: Ledger, scope: Scope) -> None:
         self.ledger, self.scope = ledger, scope
 
-    def group(self, wanted: Wanted, *, for_test: bool = False) -> Group:
+    def group(self, spec: RunSpec, *, for_test: bool = False) -> Group:
         """The runs as wanted, of all seeds; for test those that have learnt dev too, where there are such."""
-        results = self.ledger.find(wanted)
-        learnt = self.ledger.find(wanted, having_learnt_dev=True) if for_test else []
-        as_the_recipe_has_it = replace(wanted, most_epochs=0).settings
-        return Group(tuple(learnt or results), getattr(as_the_recipe_has_it, wanted.kind).epochs)
+        results = self.ledger.find(spec)
+        learnt = self.ledger.find(spec, having_learnt_dev=True) if for_test else []
+        as_the_recipe_has_it = replace(spec, most_epochs=0).settings
+        return Group(tuple(learnt or results), getattr(as_the_recipe_has_it, spec.kind).epochs)
 
 
 def spread(values: Sequence[float]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hopwalk.errors import UnknownNameError, did_you_mean
 from hopwalk.paper.published import TITLES
-from hopwalk.paper.run_spec import NOBODY, SMALL, Wanted
+from hopwalk.paper.run_spec import NOBODY, SMALL, RunSpec
 
 FIVE = (0, 1, 2, 3, 4)
 SCORERS = ("distmult", "complex", "conve")
@@ -17,7 +17,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {  # of Table 3
     "−AD": ("walker.action_dropout=0.0",),
 }
 LABELS = {"whole": "", "−RS": "no-rs", "−AD": "no-ad"}
-UNGUIDED = ("walker.guidance=0.0", "walker.reward_weight=0.0")
+UNGUIDED = ("walker.guidance=0.0", "walker.rerank_weight=0.0")
 RATES = {  # of action dropout, to see the trend against fan-out
     "umls": (0.0, 0.3, 0.5, 0.8, 0.95),
     "kinship": (0.0, 0.3, 0.5, 0.8, 0.95),
@@ -50,24 +50,26 @@ class Scope:
     changes: tuple[str, ...] = ()
     most_epochs: int = 0
 
-    def scorer(self, data: str, model: str, recipe: str, seed: int = 0) -> Wanted:
+    def scorer(self, data: str, model: str, recipe: str, seed: int = 0) -> RunSpec:
         """A scorer within the scope."""
         label = "quick" if self.changes else ""
-        return Wanted("scorer", data, model, recipe, seed, self._of("scorer."), label, self.most_epochs)
+        return RunSpec("scorer", data, model, recipe, seed, self._of("scorer."), label, self.most_epochs)
 
-    def walker(self, data: str, model: str, recipe: str, seed: int = 0, overrides: Sequence[str] = (), label: str = "") -> Wanted:
+    def walker(
+        self, data: str, model: str, recipe: str, seed: int = 0, overrides: Sequence[str] = (), label: str = ""
+    ) -> RunSpec:
         """A walker within the scope; with what makes it quick, its scorer too."""
         said = {override.partition("=")[0] for override in overrides}
         own = tuple(change for change in self.changes if change.partition("=")[0] not in said)
         labels = [part for part in (label, "quick" if self.changes else "") if part]
-        return Wanted("walker", data, model, recipe, seed, (*overrides, *own), "-".join(labels), self.most_epochs)
+        return RunSpec("walker", data, model, recipe, seed, (*overrides, *own), "-".join(labels), self.most_epochs)
 
-    def variant(self, data: str, model: str, recipe: str, name: str, base: Sequence[str] = (), seed: int = 0) -> Wanted:
+    def variant(self, data: str, model: str, recipe: str, name: str, base: Sequence[str] = (), seed: int = 0) -> RunSpec:
         """A walker whole, without reward shaping, or without action dropout; `base` are changes of all three."""
         labels = [part for part in ("unguided" if UNGUIDED[0] in base else "", LABELS[name]) if part]
         return self.walker(data, model, recipe, seed, (*base, *VARIANTS[name]), "-".join(labels))
 
-    def swept(self, data: str, rate: float) -> Wanted:
+    def swept(self, data: str, rate: float) -> RunSpec:
         """A walker of the sweep over rates of action dropout."""
         epochs = () if self.changes else (f"walker.epochs={SWEEP_EPOCHS[data]}",)
         overrides = (*UNGUIDED, f"walker.action_dropout={rate}", *epochs)
@@ -85,7 +87,7 @@ class Scope:
         return tuple(change for change in self.changes if change.startswith(prefix))
 
 
-Plan = Callable[[Scope], Iterable[Wanted]]
+Plan = Callable[[Scope], Iterable[RunSpec]]
 
 
 @dataclass(frozen=True)
@@ -97,11 +99,11 @@ class Target:
     plan: Plan
 
 
-def _nothing(scope: Scope) -> Iterable[Wanted]:
+def _nothing(scope: Scope) -> Iterable[RunSpec]:
     return ()
 
 
-def _table_2(scope: Scope) -> Iterable[Wanted]:
+def _table_2(scope: Scope) -> Iterable[RunSpec]:
     for data in scope.data_sets:
         for seed in scope.chosen((0,)):
             for recipe in ("modern", "paper") if data in SMALL else ("modern",):
@@ -111,13 +113,13 @@ def _table_2(scope: Scope) -> Iterable[Wanted]:
             yield from (scope.walker(data, model, "paper", seed) for model in ("conve", "complex"))
 
 
-def _ablation(scope: Scope) -> Iterable[Wanted]:
+def _ablation(scope: Scope) -> Iterable[RunSpec]:
     for data in scope.data_sets:
         for seed in scope.chosen((0,)):
             yield from (scope.variant(data, "conve", "paper", name, seed=seed) for name in VARIANTS)
 
 
-def _seeds(scope: Scope) -> Iterable[Wanted]:
+def _seeds(scope: Scope) -> Iterable[RunSpec]:
     for data in scope.data_sets:
         for seed in scope.chosen(FIVE[:2] if scope.changes else FIVE if data in SMALL else (0,)):
             yield scope.scorer(data, "conve", "modern", seed)
@@ -125,11 +127,11 @@ def _seeds(scope: Scope) -> Iterable[Wanted]:
             yield scope.walker(data, "conve", "paper", seed)
 
 
-def _sweep(scope: Scope) -> Iterable[Wanted]:
+def _sweep(scope: Scope) -> Iterable[RunSpec]:
     return (scope.swept(data, rate) for data in scope.data_sets for rate in scope.rates(data))
 
 
-def _false_negatives(scope: Scope) -> Iterable[Wanted]:
+def _false_negatives(scope: Scope) -> Iterable[RunSpec]:
     data_sets = [data for data in scope.data_sets if data in SMALL]
     return (scope.variant(data, "conve", "paper", name) for data in data_sets for name in ("whole", "−RS"))
 
@@ -160,12 +162,12 @@ def targets_of(names: Sequence[str]) -> list[Target]:
     return [target for name, target in TARGETS.items() if name in names or "all" in names]
 
 
-def planned(targets: Iterable[Target], scope: Scope) -> list[Wanted]:
+def planned(targets: Iterable[Target], scope: Scope) -> list[RunSpec]:
     """The runs that the targets need, each once, scorers before the walkers they reward."""
-    wanted: dict[str, Wanted] = {}
+    spec: dict[str, RunSpec] = {}
     for target in targets:
         for run in target.plan(scope):
             if run.needs_scorer:
-                wanted.setdefault(run.scorer.name, run.scorer)
-            wanted.setdefault(run.name, run)
-    return list(wanted.values())
+                spec.setdefault(run.scorer.name, run.scorer)
+            spec.setdefault(run.name, run)
+    return list(spec.values())

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hopwalk import api
-from hopwalk.config.settings import load_settings, preset_names
+from hopwalk.config.loading import load_settings, preset_names
 from hopwalk.errors import RunError
 from hopwalk.learning.run import Run, write_text
 from hopwalk.paper.ledger import GROUPS, Ledger
 from hopwalk.paper.source import describe_source
+from hopwalk.reasoning.evaluating import evaluate_run
+from hopwalk.walker.decoding import SCORER
 from hopwalk.walker.runs import STARTED_FROM
 
 SCORER_HISTORY = ("epoch", "loss", "seconds", "valid_mrr")
@@ -45,24 +46,25 @@ def _begun_file(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.source.json")
 
 
-def record(folder: str | Path, ledger: Ledger, *, name: str = "", note: str = "") -> Path:
+def record(folder: str | Path, ledger: Ledger, *, name: str = "", note: str = "", untrained_control: bool = False) -> Path:
     """Rank a finished run, however it was made, and note it in a ledger, called as its folder if not otherwise; the file."""
     folder = Path(folder)
     run = Run.open(folder)
-    if run.about.get("status") != "finished":
-        raise RunError("this run is not finished", path=folder, remedy="Go on with it: hopwalk train … --resume")
+    if not run.is_finished:
+        raise RunError("the run is not finished", path=folder, remedy="Resume its training first.")
     kind, name = run.about["kind"], name or folder.resolve().name.removeprefix("walker-")
     ledger.require_free(kind, name)  # now, not after ranking
     content = describe(folder, name, command_of(run), note)
-    has_learnt_dev = getattr(run.settings, "walker" if kind == "walker" else "scorer").learn_valid
-    return ledger.add(kind, content | measure(kind, folder, has_learnt_dev=has_learnt_dev))
+    return ledger.add(
+        kind, content | measure(kind, folder, trained_on_dev=run.trained_on_valid, untrained_control=untrained_control)
+    )
 
 
 def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str, Any]:
     """What a run says of itself, finished or not, without metrics."""
     run = Run.open(folder)
     about, history, begun = run.about, run.history, _begun_file(folder)
-    kind, is_finished = about["kind"], about.get("status") == "finished"
+    kind, is_finished = about["kind"], run.is_finished
     last = history[-1] if history else {}
     best = max(history, key=lambda record: record.get("valid_mrr", record["epoch"]), default={})
     content = {
@@ -75,7 +77,7 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
         "status": "finished" if is_finished else "unfinished",
     }
     if kind == "ensemble":
-        learnt = {"has_learnt_dev": True} if run.settings.scorer.learn_valid else {}
+        learnt = {"trained_on_dev": True} if run.settings.scorer.train_on_valid else {}
         return content | learnt | {"members": _members(run), "calibration": about.get("calibration")}
     groups = {group: getattr(run.settings, group).model_dump() for group in GROUPS[kind]}
     names = SCORER_HISTORY if kind == "scorer" else WALKER_HISTORY
@@ -132,17 +134,19 @@ def command_of(run: Run) -> str:
     return " ".join([f"hopwalk train {data} {options}", *changes])
 
 
-def measure(kind: str, folder: Path, *, has_learnt_dev: bool, splits: tuple[str, ...] = ()) -> dict[str, Any]:
+def measure(
+    kind: str, folder: Path, *, trained_on_dev: bool, splits: tuple[str, ...] = (), untrained_control: bool = False
+) -> dict[str, Any]:
     """The metrics of a finished run on dev, on dev with the complete graph, and on test; or some of the three."""
-    wanted = splits or (("test",) if has_learnt_dev else ("valid", "valid_complete_filter", "test"))
+    spec = splits or (("test",) if trained_on_dev else ("valid", "valid_complete_filter", "test"))
     found = {}
-    for name in wanted:
+    for name in spec:
         split, complete = ("test", False) if name == "test" else ("valid", name == "valid_complete_filter")
         if kind == "walker":
-            evaluations = api.evaluate_walker(folder, split, complete_filter=complete)
+            evaluations = evaluate_run(folder, split, complete_filter=complete, untrained_control=untrained_control)
             found[name] = {by: _some(evaluation.to_dict(), OF_WALKER) for by, evaluation in evaluations.items()}
         else:
-            found[name] = _some(api.evaluate(folder, split, complete_filter=complete).to_dict(), OF_SCORER)
+            found[name] = _some(evaluate_run(folder, split, complete_filter=complete)[SCORER].to_dict(), OF_SCORER)
     return found
 
 

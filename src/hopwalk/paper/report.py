@@ -12,13 +12,13 @@ from pathlib import Path
 from hopwalk.learning.run import write_text
 from hopwalk.paper.figures import appendix_dropout, curves, figure_convergence, figure_false_negatives
 from hopwalk.paper.ledger import DONE
-from hopwalk.paper.parts import Book, Figure, Section, Table
+from hopwalk.paper.parts import Figure, ResultView, Section, Table
 from hopwalk.paper.plan import Target, planned
 from hopwalk.paper.tables import appendix_dev_complete, appendix_seeds, table_1, table_2, table_3, table_4, table_5
 from hopwalk.utils.charts import STYLE
-from hopwalk.utils.durations import duration
+from hopwalk.utils.text import duration
 
-SECTIONS: dict[str, Callable[[Book], Section]] = {
+SECTIONS: dict[str, Callable[[ResultView], Section]] = {
     "table1": table_1,
     "table2": table_2,
     "table3": table_3,
@@ -48,16 +48,16 @@ PAGE_STYLE = (
 )
 
 
-def sections_of(targets: Sequence[Target], book: Book) -> list[Section]:
+def sections_of(targets: Sequence[Target], view: ResultView) -> list[Section]:
     """The sections of a report: one for each target, then what is unfinished, what is missing, and which runs there are."""
-    made = [SECTIONS[target.name](book) for target in targets]
-    return [*made, curves(book, planned(targets, book.scope)), _missing(targets, book), _runs(book)]
+    made = [SECTIONS[target.name](view) for target in targets]
+    return [*made, curves(view, planned(targets, view.scope)), _missing(targets, view), _runs(view)]
 
 
-def write_report(folder: Path, targets: Sequence[Target], book: Book) -> list[Path]:
+def write_report(folder: Path, targets: Sequence[Target], view: ResultView) -> list[Path]:
     """Write `report.md` with its `figures/`, and `report.html`; the files."""
-    sections = sections_of(targets, book)
-    is_quick = bool(book.scope.changes)
+    sections = sections_of(targets, view)
+    is_quick = bool(view.scope.changes)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "report.md", markdown(sections, is_quick=is_quick))
     write_figures(folder / "figures", sections)
@@ -142,24 +142,24 @@ def _inline(text: str) -> str:
     return text
 
 
-def _missing(targets: Sequence[Target], book: Book) -> Section:
+def _missing(targets: Sequence[Target], view: ResultView) -> Section:
     """Planned runs that the ledger does not have."""
     rows = []
-    for wanted in planned(targets, book.scope):
-        state, found = book.ledger.state(wanted)
+    for spec in planned(targets, view.scope):
+        state, found = view.ledger.state(spec)
         if state != DONE:
             told = f"{state} after epoch {found.epochs}" if found else state
-            rows.append((wanted.name, told, f"`{wanted.command}`"))
+            rows.append((spec.name, told, f"`{spec.command}`"))
     text = "Runs that these tables and figures still lack; `hopwalk reproduce` makes them." if rows else "Nothing is missing."
     table = (Table("", ("run", "state", "command"), tuple(rows), num_text=3),) if rows else ()
     return Section("missing", "What is missing", text, table)
 
 
-def _runs(book: Book) -> Section:
+def _runs(view: ResultView) -> Section:
     """All runs of the ledger, where each number comes from."""
     rows = []
-    for result in sorted(book.ledger.results, key=lambda result: (result.kind, result.name)):
-        if result.data in book.scope.data_sets:
+    for result in sorted(view.ledger.results, key=lambda result: (result.kind, result.name)):
+        if result.data in view.scope.data_sets:
             content = result.content
             memory, source = content.get("peak_memory_bytes"), content.get("source", {})
             rows.append(

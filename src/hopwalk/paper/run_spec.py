@@ -6,22 +6,23 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from hopwalk.config.settings import Settings, load_settings
+from hopwalk.config.loading import load_settings
+from hopwalk.config.settings import Settings
 
 SMALL = ("umls", "kinship")  # with five seeds, and the paper's recipes for scorers, which go through all tails for 1,000 epochs
 NOBODY = "none"  # rewards a walker without a scorer
 # How long training may go on, how often it is looked at and what it may take: these change how far a run comes, not what it is.
 # A run that learns dev too has its blend from one that does not.
-BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_questions", "memory_mb", "learn_valid", "blend_weight"})
+BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_queries", "memory_mb", "train_on_valid", "blend_weight"})
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RunSpec:
     """A scorer, or a walker that `model` rewards, by a recipe, with some settings changed; `label` is for them in the name.
 
     `most_epochs` is a limit below that of the recipe, 0 for none; it makes no other run of it.
 
-    >>> Wanted("walker", "umls", "conve", "paper", overrides=("walker.action_dropout=0.0",), label="no-ad").name
+    >>> RunSpec("walker", "umls", "conve", "paper", overrides=("walker.action_dropout=0.0",), label="no-ad").name
     'umls-paper-conve-no-ad-0'
     """
 
@@ -72,17 +73,16 @@ class Wanted:
     @property
     def needs_scorer(self) -> bool:
         """Whether it is a walker that a scorer rewards or guides."""
-        walker = self.settings.walker
-        return self.kind == "walker" and (walker.reward_shaping or walker.guidance > 0)
+        return self.kind == "walker" and self.settings.walker.needs_scorer
 
     @property
-    def scorer(self) -> Wanted:
+    def scorer(self) -> RunSpec:
         """The scorer that it needs, by the recipe that is better on dev; its seed is the walker's if it trains in a minute."""
         overrides = tuple(override for override in self.overrides if override.startswith("scorer."))
         label = "quick" if overrides else ""
         recipe = "paper" if self.model == "conve" and self.data in SMALL else "modern"
         seed = 0 if recipe == "paper" else self.seed
-        return Wanted("scorer", self.data, self.model, recipe, seed, overrides, label, self.most_epochs)
+        return RunSpec("scorer", self.data, self.model, recipe, seed, overrides, label, self.most_epochs)
 
     @property
     def _scorers_own(self) -> str:

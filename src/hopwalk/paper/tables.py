@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hopwalk.config.settings import load_settings
+from hopwalk.config.loading import load_settings
 from hopwalk.paper.ledger import Result, best_of_seeds
-from hopwalk.paper.parts import NOT_RUN, Book, Group, Section, Table, beside
+from hopwalk.paper.parts import NOT_RUN, Group, ResultView, Section, Table, beside
 from hopwalk.paper.plan import SCORERS, UNGUIDED, VARIANTS, Scope
 from hopwalk.paper.published import (
     ACTION_DROPOUT,
@@ -22,15 +22,17 @@ from hopwalk.paper.published import (
     Ablation,
     Stratum,
 )
-from hopwalk.paper.run_spec import BUDGET, NOBODY, SMALL, Wanted
-from hopwalk.utils.durations import duration
-from hopwalk.walker.decoding import BLEND, PATHS, PROBABILITY
+from hopwalk.paper.run_spec import BUDGET, NOBODY, SMALL, RunSpec
+from hopwalk.utils.text import duration
+from hopwalk.walker.decoding import BLEND, POLICY, RERANKED
 
-BEYOND = {  # ours beyond the paper: title → kinds of runs, how walkers are ranked
-    "best scorer": (("scorer", "ensemble"), ""),
-    "best walker, paths by probability": (("walker",), PROBABILITY),
-    "best walker, paths by probability and reward": (("walker",), PATHS),
-    "best blend": (("walker",), BLEND),
+ALONE, GUIDED = "walker alone", "walker guided by the scorer"
+BEYOND = {  # ours beyond the recipes: title → kinds of runs, ranking of walkers
+    ALONE: (("walker",), POLICY),  # no scorer in the walk or in the ranking, as in the paper
+    GUIDED: (("walker",), POLICY),
+    "walker re-ranked with the scorer": (("walker",), RERANKED),
+    "blend of walker and scorer": (("walker",), BLEND),
+    "scorer": (("scorer", "ensemble"), ""),
 }
 MODEL_TITLES = {"distmult": "DistMult", "complex": "ComplEx", "conve": "ConvE"}
 ABLATIONS = {  # whose parts are taken away: title → scorer, recipe, changes
@@ -41,11 +43,11 @@ ABLATIONS = {  # whose parts are taken away: title → scorer, recipe, changes
 _OF_VARIANT = {"whole": "whole", "−RS": "no_rs", "−AD": "no_ad"}
 
 
-def table_1(book: Book) -> Section:
+def table_1(view: ResultView) -> Section:
     """The data sets."""
     rows = []
-    for data in book.scope.data_sets:
-        counts, papers = book.ledger.data.get(data), TABLE_1[data]
+    for data in view.scope.data_sets:
+        counts, papers = view.ledger.data.get(data), TABLE_1[data]
         if counts is None:
             rows.append((TITLES[data], *([NOT_RUN] * 5)))
             continue
@@ -68,40 +70,40 @@ def table_1(book: Book) -> Section:
     return Section("table1", "Table 1: data sets", text, (Table("", columns, tuple(rows)),))
 
 
-def table_2(book: Book) -> Section:
+def table_2(view: ResultView) -> Section:
     """All models on all sets."""
-    tables = [_summary(book)] + [_models_on(book, data) for data in book.scope.data_sets]
+    tables = [_summary(view)] + [_models_on(view, data) for data in view.scope.data_sets]
     text = (
         "Test, questions for tails, in percent; the paper's in brackets. *Recipe* says how a model was trained: `paper` as the "
         "paper does, `modern` as we would. NeuralLP, NTP-λ and MINERVA are quoted by the paper from Das et al. (2018); the "
         "first two we have not run, and they stand here as quoted. *Best* rows are chosen among all runs of the ledger by "
-        "their dev MRR. The paper ranks paths by their probability; walkers of the recipe `modern` count the reward of their "
-        "ends too, and *best* has a row for either. That and the blend of paths and scorer are not in the paper. Standard "
-        "deviations are those over seeds."
+        "their dev MRR. Walkers are ranked by the probability of their paths, as in the paper, unless a row says otherwise; those "
+        "of the recipe `modern` are guided by the scorer in the last hop, which the paper's are not. Guided, re-ranked and blended "
+        "rankings are ours. Standard deviations are those over seeds."
     )
     return Section("table2", "Table 2: all models", text, tuple(tables))
 
 
-def runs_of_table_2(scope: Scope, data: str) -> Iterator[tuple[str, Wanted, str]]:
+def runs_of_table_2(scope: Scope, data: str) -> Iterator[tuple[str, RunSpec, str]]:
     """The paper's name of each model, the runs of a recipe of ours for it, and what they are ranked by."""
     for model in SCORERS:
         yield from ((MODEL_TITLES[model], scope.scorer(data, model, recipe), "") for recipe in ("paper", "modern"))
-    yield "MINERVA", scope.walker(data, NOBODY, "minerva"), "paths"
+    yield "MINERVA", scope.walker(data, NOBODY, "minerva"), POLICY
     for model in ("complex", "conve"):
         title = f"walker, {MODEL_TITLES[model]}"
-        yield from ((title, scope.walker(data, model, recipe), "paths") for recipe in ("paper", "modern"))
+        yield from ((title, scope.walker(data, model, recipe), POLICY) for recipe in ("paper", "modern"))
 
 
-def _models_on(book: Book, data: str) -> Table:
+def _models_on(view: ResultView, data: str) -> Table:
     rows = []
-    for title, wanted, by in runs_of_table_2(book.scope, data):
-        group = book.group(wanted, for_test=True)
-        is_planned = wanted.recipe != "paper" or by or data in SMALL
-        if group.results or (is_planned and (title, wanted.recipe) != ("walker, ConvE", "modern")):
-            rows.append(_row(title, wanted.recipe, group, by, TABLE_2[data][title]))
+    for title, spec, by in runs_of_table_2(view.scope, data):
+        group = view.group(spec, for_test=True)
+        is_planned = spec.recipe != "paper" or by or data in SMALL
+        if group.results or (is_planned and (title, spec.recipe) != ("walker, ConvE", "modern")):
+            rows.append(_row(title, spec.recipe, group, by, TABLE_2[data][title]))
     for title, numbers in TABLE_2_QUOTED[data].items():
         rows.append((f"{title}, quoted", "", "", *(f"({number:.1f})" for number in numbers), "", "", "", ""))
-    for title, (group, by) in best_of(book, data).items():
+    for title, (group, by) in best_of(view, data).items():
         first = group.finished[0]
         name = (first.name if first.kind == "ensemble" else first.name.rpartition("-")[0]).removeprefix(f"{data}-")
         rows.append(_row(title, name, group, by, None))
@@ -112,7 +114,7 @@ def _models_on(book: Book, data: str) -> Table:
 def _row(title: str, recipe: str, group: Group, by: str, papers: tuple[float, float, float] | None) -> tuple[str, ...]:
     hits_1, hits_10, mrr = papers or (None, None, None)
     mean = group.mean("test", by=by)
-    unreached = group.mean("test", "unreached", by) if by in (PATHS, PROBABILITY) else None
+    unreached = group.mean("test", "unreached", by) if by in (POLICY, RERANKED) else None
     return (
         title,
         recipe,
@@ -132,20 +134,22 @@ def _short(group: Group, metric: str, by: str) -> str:
     return "–" if mean is None else f"{mean:.1f}"
 
 
-def best_of(book: Book, data: str) -> dict[str, tuple[Group, str]]:
+def best_of(view: ResultView, data: str) -> dict[str, tuple[Group, str]]:
     """Ours beyond the paper, by title, as dev says."""
-    found = {title: (_best(book, data, kinds, by), by) for title, (kinds, by) in BEYOND.items()}
+    found = {title: (_best(view, data, title, kinds, by), by) for title, (kinds, by) in BEYOND.items()}
     return {title: (group, by) for title, (group, by) in found.items() if group is not None}
 
 
-def _best(book: Book, data: str, kinds: Sequence[str], by: str) -> Group | None:
+def _best(view: ResultView, data: str, title: str, kinds: Sequence[str], by: str) -> Group | None:
     """The runs of the same settings of which the first seed is the best on dev; those that have learnt dev too, if there are."""
     groups: dict[str, list[Result]] = {}
     last: dict[str, list[Result]] = {}
-    for result in book.ledger.results:
-        is_ranked_so = result.mrr("test", by) is not None and (result.has_reward or by != PATHS)
-        if result.is_finished and result.data == data and result.kind in kinds and is_ranked_so:
-            (last if result.has_learnt_dev else groups).setdefault(_settings_key(result), []).append(result)
+    for result in view.ledger.results:
+        is_eligible = result.mrr("test", by) is not None and (result.is_reranked or by != RERANKED)
+        if title in (ALONE, GUIDED):
+            is_eligible = is_eligible and result.is_guided == (title == GUIDED)
+        if result.is_finished and result.data == data and result.kind in kinds and is_eligible:
+            (last if result.trained_on_dev else groups).setdefault(_settings_key(result), []).append(result)
 
     def on_dev(key: str) -> tuple[float, int]:
         """By the first seed, which all have, not by a mean over however many there are; among equals, who has more."""
@@ -169,25 +173,25 @@ def _settings_key(result: Result) -> str:
     return f"{result.kind} {result.rewarded_by} {result.started_from} {kept}"
 
 
-def _summary(book: Book) -> Table:
+def _summary(view: ResultView) -> Table:
     """MRR of every model on every set: our better recipe beside the paper's number."""
     lines: dict[str, list[str]] = {}
-    for data in book.scope.data_sets:
+    for data in view.scope.data_sets:
         best: dict[str, tuple[float, str]] = {}  # as dev says
-        for title, wanted, by in runs_of_table_2(book.scope, data):
-            group = book.group(wanted)
+        for title, spec, by in runs_of_table_2(view.scope, data):
+            group = view.group(spec)
             on_dev = group.mean("valid", by=by)
             if on_dev is None:
                 on_dev = -0.5 if group.results else -1.0  # what has begun is shown before what has not
-            text = book.group(wanted, for_test=True).text("test", by=by)
+            text = view.group(spec, for_test=True).text("test", by=by)
             best[title] = max(best.get(title, (-2.0, "")), (on_dev, text), key=lambda pair: pair[0])
         for title, (_, text) in best.items():
             lines.setdefault(title, []).append(beside(text, TABLE_2[data][title][2]))
-        of_best = best_of(book, data)
+        of_best = best_of(view, data)
         for title in BEYOND:
             found = of_best.get(title)
             lines.setdefault(title, []).append(NOT_RUN if found is None else found[0].text("test", by=found[1]))
-    columns = ("MRR", *(TITLES[data] for data in book.scope.data_sets))
+    columns = ("MRR", *(TITLES[data] for data in view.scope.data_sets))
     return Table(
         "In short: of our recipes the one that is better on dev",
         columns,
@@ -195,69 +199,69 @@ def _summary(book: Book) -> Table:
     )
 
 
-def table_3(book: Book) -> Section:
+def table_3(view: ResultView) -> Section:
     """The ablation on dev."""
     text = (
-        "MRR by paths on dev, test facts unknown, in percent; the paper's in brackets. −RS is without reward shaping, −AD "
+        "MRR by the policy on dev, test facts unknown, in percent; the paper's in brackets. −RS is without reward shaping, −AD "
         "without action dropout. The paper's walker is the recipe `paper` with ConvE; other rows are there where we have run "
         "them."
     )
-    return Section("table3", "Table 3: ablation", text, (_ablation_table(book, "valid", TABLE_3),))
+    return Section("table3", "Table 3: ablation", text, (_ablation_table(view, "valid", TABLE_3),))
 
 
-def appendix_dev_complete(book: Book) -> Section:
+def appendix_dev_complete(view: ResultView) -> Section:
     """The ablation on dev, ranked with the complete graph."""
     text = "As Table 3, with test facts left out of the ranking too."
     return Section(
         "appendix-dev-complete",
         "Appendix: dev with the complete graph",
         text,
-        (_ablation_table(book, "valid_complete_filter", DEV_COMPLETE),),
+        (_ablation_table(view, "valid_complete_filter", DEV_COMPLETE),),
     )
 
 
-def _ablation_table(book: Book, split: str, papers: Mapping[str, Ablation]) -> Table:
+def _ablation_table(view: ResultView, split: str, papers: Mapping[str, Ablation]) -> Table:
     rows = []
     for family, (model, recipe, base) in ABLATIONS.items():
         for variant in VARIANTS:
-            groups = {data: book.group(book.scope.variant(data, model, recipe, variant, base)) for data in book.scope.data_sets}
+            groups = {data: view.group(view.scope.variant(data, model, recipe, variant, base)) for data in view.scope.data_sets}
             if family != "paper, ConvE" and not any(group.results for group in groups.values()):
                 continue
             cells = [beside(group.text(split), getattr(papers[data], _OF_VARIANT[variant])) for data, group in groups.items()]
             rows.append((f"{family}: {variant}", *cells))
-    return Table("", ("walker", *(TITLES[data] for data in book.scope.data_sets)), tuple(rows))
+    return Table("", ("walker", *(TITLES[data] for data in view.scope.data_sets)), tuple(rows))
 
 
-def ablation_results(book: Book) -> list[Result]:
+def ablation_results(view: ResultView) -> list[Result]:
     """All runs that the ablation looks at."""
-    wanted = (
-        book.scope.variant(data, model, recipe, variant, base)
-        for data in book.scope.data_sets
+    spec = (
+        view.scope.variant(data, model, recipe, variant, base)
+        for data in view.scope.data_sets
         for model, recipe, base in ABLATIONS.values()
         for variant in VARIANTS
     )
-    found = {result.name: result for run in wanted for result in book.ledger.find(run)}
+    found = {result.name: result for run in spec for result in view.ledger.find(run)}
     return list(found.values())
 
 
-def table_4(book: Book) -> Section:
+def table_4(view: ResultView) -> Section:
     """The ablation for to-many and to-one relations."""
-    text = "MRR by paths on dev by kind of relation, in percent, and the share of the questions; the paper's in brackets."
-    return Section("table4", "Table 4: to-many and to-one", text, _strata_tables(book, ("to-many", "to-one"), TABLE_4))
+    text = "MRR by the policy on dev by kind of relation, in percent, and the share of the queries; the paper's in brackets."
+    return Section("table4", "Table 4: to-many and to-one", text, _strata_tables(view, ("to-many", "to-one"), TABLE_4))
 
 
-def table_5(book: Book) -> Section:
+def table_5(view: ResultView) -> Section:
     """The ablation for seen and unseen questions."""
-    text = "MRR by paths on dev for questions of which training knows an answer, and for others; the paper's in brackets."
-    return Section("table5", "Table 5: seen and unseen", text, _strata_tables(book, ("seen", "unseen"), TABLE_5))
+    text = "MRR by the policy on dev for queries of which training knows an answer, and for others; the paper's in brackets."
+    return Section("table5", "Table 5: seen and unseen", text, _strata_tables(view, ("seen", "unseen"), TABLE_5))
 
 
-def _strata_tables(book: Book, strata: Sequence[str], papers: Mapping[str, Mapping[str, Stratum]]) -> tuple[Table, ...]:
+def _strata_tables(view: ResultView, strata: Sequence[str], papers: Mapping[str, Mapping[str, Stratum]]) -> tuple[Table, ...]:
     tables = []
     for family, (model, recipe, base) in ABLATIONS.items():
         rows, has_any = [], False
-        for data in book.scope.data_sets:
-            groups = {name: book.group(book.scope.variant(data, model, recipe, name, base)) for name in VARIANTS}
+        for data in view.scope.data_sets:
+            groups = {name: view.group(view.scope.variant(data, model, recipe, name, base)) for name in VARIANTS}
             has_any = has_any or any(group.results for group in groups.values())
             for stratum in strata:
                 theirs = papers[data][stratum]
@@ -277,23 +281,23 @@ def _share(group: Group, stratum: str) -> str:
     for result in group.finished:
         numbers = result.numbers("valid")
         if numbers:
-            return f"{100 * numbers['strata'][stratum]['num_questions'] / numbers['tails']['num_questions']:.1f}"
+            return f"{100 * numbers['strata'][stratum]['num_queries'] / numbers['tails']['num_queries']:.1f}"
     return "–"
 
 
-def appendix_seeds(book: Book) -> Section:
+def appendix_seeds(view: ResultView) -> Section:
     """Mean and deviation over seeds."""
     rows = []
-    for data in book.scope.data_sets:
-        scope, papers = book.scope, FIVE_SEEDS[data]
+    for data in view.scope.data_sets:
+        scope, papers = view.scope, FIVE_SEEDS[data]
         runs = {
             "ConvE": (scope.scorer(data, "conve", "modern"), ""),
-            "walker, ConvE": (scope.walker(data, "conve", "paper"), "paths"),
-            "modern walker, ComplEx": (scope.walker(data, "complex", "modern"), "paths"),
+            "walker, ConvE": (scope.walker(data, "conve", "paper"), POLICY),
+            "modern walker, ComplEx": (scope.walker(data, "complex", "modern"), POLICY),
         }
         cells = []
-        for title, (wanted, by) in runs.items():
-            group = book.group(wanted)
+        for title, (spec, by) in runs.items():
+            group = view.group(spec)
             count = f", {len(group.finished)} seed{'s' * (len(group.finished) > 1)}" if group.finished else ""
             theirs = papers.get(title)
             beside_it = f" ({theirs.mean:.1f} ± {theirs.deviation:.1f})" if theirs else ""
@@ -304,12 +308,12 @@ def appendix_seeds(book: Book) -> Section:
     return Section("appendix-seeds", "Appendix: seeds", text, (Table("", columns, tuple(rows)),))
 
 
-def rates_table(book: Book) -> Table:
+def rates_table(view: ResultView) -> Table:
     """Rates of action dropout, by how many edges lead on from an entity."""
     rows = []
-    by_degree = sorted(book.scope.data_sets, key=lambda data: -TABLE_1[data].mean_degree)
+    by_degree = sorted(view.scope.data_sets, key=lambda data: -TABLE_1[data].mean_degree)
     for data in by_degree:
-        swept = {rate: book.group(book.scope.swept(data, rate)).mean("valid") for rate in book.scope.rates(data)}
+        swept = {rate: view.group(view.scope.swept(data, rate)).mean("valid") for rate in view.scope.rates(data)}
         known = {rate: mrr for rate, mrr in swept.items() if mrr is not None}
         best = max(known, key=lambda rate: known[rate]) if len(known) > 1 else None
         tried = ", ".join(f"{rate:g}: {mrr:.1f}" for rate, mrr in known.items())

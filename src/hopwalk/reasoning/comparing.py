@@ -1,11 +1,11 @@
-"""Two runs on the same questions: which is better, how sure that is, where they differ, and what they say there."""
+"""Two runs on the same queries: which is better, how sure that is, where they differ, and the paths they give there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,51 +15,50 @@ from hopwalk.errors import DataError, RunError, SettingsError
 from hopwalk.learning.ranking import (
     Difference,
     Floats,
-    answers_to_leave_out,
+    ScoreAllTails,
+    filtered_answers,
     paired_bootstrap,
-    questions_of,
     rank_answers,
-    rank_answers_by,
+    split_queries,
 )
 from hopwalk.learning.run import Run
-from hopwalk.reasoning.asking import ROOM, PathsInWords
-from hopwalk.reasoning.values import Path as Walk
-from hopwalk.scorers import runs as scorer_runs
-from hopwalk.walker.decoding import BLEND, PATHS, PROBABILITY, SCORER
-from hopwalk.walker.environment import Questions
-from hopwalk.walker.runs import WALKER, TrainedWalker, load_walker
+from hopwalk.reasoning.asking import PathLabels
+from hopwalk.reasoning.values import ReasoningPath
+from hopwalk.scorers.runs import load_scorer
+from hopwalk.walker.decoding import BLEND, POLICY, RANKINGS, SCORER, Decoder, blend_name
+from hopwalk.walker.environment import Queries
+from hopwalk.walker.runs import WALKER, load_decoder
 
-By = Literal["paths", "probability", "scorer", "blend"]
-SURE = 0.05  # a difference that chance shows less often than this is called one
+SIGNIFICANT = 0.05  # the p-value below which a difference is called one
 
 
 @dataclass(frozen=True)
 class RelationChange:
-    """What became of the questions of a relation: their number, both MRRs, and their part in the difference of all."""
+    """The queries of a relation: their number, both MRRs, and their share of the difference over all queries."""
 
     relation: str
-    num_questions: int
+    num_queries: int
     first: float
     second: float
     share: float
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        own = {"relation": self.relation, "num_questions": self.num_questions, "first": self.first, "second": self.second}
+        own = {"relation": self.relation, "num_queries": self.num_queries, "first": self.first, "second": self.second}
         return own | {"share_of_difference": self.share}
 
 
 @dataclass(frozen=True)
 class Example:
-    """A question that the runs rank differently: rank of its answer in both, None if it is not reached, and its best paths."""
+    """A query that the runs rank differently: the rank of its answer in both, None if not reached, and its best paths."""
 
     head: str
     relation: str
     tail: str
     first_rank: float | None
     second_rank: float | None
-    first_path: Walk | None
-    second_path: Walk | None
+    first_path: ReasoningPath | None
+    second_path: ReasoningPath | None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -71,13 +70,13 @@ class Example:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found. Differences are the second run less the first; `won` are questions that the second ranks higher."""
+    """The result of `compare`. Differences are the second run less the first; `won` are queries that the second ranks higher."""
 
     runs: tuple[str, str]
     ranked_by: tuple[str, str]
     dataset: str
     split: str
-    num_questions: int
+    num_queries: int
     differences: dict[str, Difference]
     num_won: int
     num_lost: int
@@ -87,15 +86,15 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Which run is better, said plainly."""
+        """Which run is better, in a sentence."""
         mrr = self.differences["mrr"]
-        sign = -1 if mrr.value < 0 and mrr.p_value < SURE else 1
+        sign = -1 if mrr.value < 0 and mrr.p_value < SIGNIFICANT else 1
         low, high = sorted(100 * sign * bound for bound in mrr.interval)
         sure = f"(95 % interval {low:.2f} to {high:.2f}, p {p_text(mrr.p_value)})"
-        if mrr.p_value >= SURE or mrr.value == 0:
-            return f"No clear difference: {100 * mrr.value:+.2f} points of MRR {sure}; chance alone may well do that."
+        if mrr.p_value >= SIGNIFICANT or mrr.value == 0:
+            return f"No clear difference: {100 * mrr.value:+.2f} points of MRR {sure}; it may be chance."
         better = "second" if mrr.value > 0 else "first"
-        return f"The {better} run is better by {100 * abs(mrr.value):.2f} points of MRR {sure}; chance alone rarely does that."
+        return f"The {better} run is better by {100 * abs(mrr.value):.2f} points of MRR {sure}."
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -104,7 +103,7 @@ class Comparison:
             "ranked_by": list(self.ranked_by),
             "dataset": self.dataset,
             "split": self.split,
-            "num_questions": self.num_questions,
+            "num_queries": self.num_queries,
             "differences": {name: found.to_dict() for name, found in self.differences.items()},
             "verdict": self.verdict,
             "num_won": self.num_won,
@@ -116,7 +115,7 @@ class Comparison:
 
 
 def p_text(p_value: float) -> str:
-    """A p-value for people; the draws tell none below a thousandth apart.
+    """A p-value for people; the samples do not tell values below a thousandth apart.
 
     >>> p_text(0.0314), p_text(0.0005)
     ('= 0.031', '< 0.001')
@@ -125,30 +124,29 @@ def p_text(p_value: float) -> str:
 
 
 def compare(
-    first: str | Path, second: str | Path, split: str = "test", *, by: Sequence[By] = ("paths",), num_examples: int = 5
+    first: str | Path, second: str | Path, split: str = "test", *, by: Sequence[str] = (POLICY,), num_examples: int = 5
 ) -> Comparison:
-    """Rank the tails of a split by two runs of the same data, and draw the questions anew to see what is chance.
+    """Rank the tails of a split by two runs of the same data, with a paired bootstrap over the queries.
 
-    `by` says how walkers rank, one word for both runs or one for each; a scorer's run has one ranking only.
+    `by` is the ranking of walkers, one for both runs or one for each; a scorer's run has one ranking only.
     """
     if split not in ("valid", "test"):
         raise SettingsError(f"there is no split {split!r} to compare on", remedy="Splits are valid and test.")
-    words = [*by] * 2 if len(by) == 1 else [*by]
-    if len(words) != 2 or any(word not in get_args(By) for word in words):
-        raise SettingsError(
-            f"cannot rank by {','.join(by)!r}", remedy="Say paths, probability, scorer or blend; or two of them, as paths,blend."
-        )
-    sides = [_Side(run, word, split) for run, word in zip((first, second), words, strict=True)]
+    rankings = [*by] * 2 if len(by) == 1 else [*by]
+    if len(rankings) != 2 or any(ranking not in RANKINGS for ranking in rankings):
+        remedy = f"Rankings are {', '.join(RANKINGS)}; give one for both runs or one for each."
+        raise SettingsError(f"cannot rank by {','.join(map(str, by))!r}", remedy=remedy)
+    sides = [_Side(run, ranking, split) for run, ranking in zip((first, second), rankings, strict=True)]
     dataset = sides[0].run.dataset
     if sides[1].run.about.get("dataset", {}).get("fingerprint") != dataset.fingerprint:
         raise RunError(
-            f"the runs have other data: {dataset.name} and {sides[1].run.about.get('dataset', {}).get('name')} "
+            f"the runs are of different data: {dataset.name} and {sides[1].run.about.get('dataset', {}).get('name')} "
             "differ in labels or facts",
             path=second,
             remedy="Compare runs that were trained on the same data set.",
         )
     if not len(dataset.splits[split]):
-        raise DataError(f"{dataset.name} has no {split} questions", remedy="Compare on the other split.")
+        raise DataError(f"{dataset.name} has no {split} queries", remedy="Compare on the other split.")
     ranks = [side.ranks(dataset, split) for side in sides]
     values = [{"mrr": 1 / found, **{f"hits@{k}": (found <= k).astype(float) for k in (1, 10)}} for found in ranks]
     change = values[1]["mrr"] - values[0]["mrr"]
@@ -157,7 +155,7 @@ def compare(
         ranked_by=(sides[0].by, sides[1].by),
         dataset=dataset.name,
         split=split,
-        num_questions=len(change),
+        num_queries=len(change),
         differences=paired_bootstrap(values[0], values[1]),
         num_won=int((change > 0).sum()),
         num_lost=int((change < 0).sum()),
@@ -168,53 +166,43 @@ def compare(
 
 
 class _Side:
-    """One of the two runs: what ranks with it, loaded once."""
+    """One of the two runs, loaded once."""
 
     def __init__(self, path: str | Path, by: str, split: str) -> None:
         self.run = Run.open(path)
-        self.walker: TrainedWalker | None = None
-        group = "walker" if self.run.about["kind"] == WALKER else "scorer"
-        if split == "valid" and getattr(self.run.settings, group).learn_valid:
-            raise DataError(
-                "the run has learnt the dev facts, so it cannot be asked for them", path=path, remedy="Compare on test."
-            )
-        if group == "scorer":
+        self.run.require_dev_unseen(split, remedy="Compare on test.")
+        self.decoder: Decoder | None = None
+        if self.run.about["kind"] != WALKER:
             self.by = SCORER
             return
-        self.walker, self.by = load_walker(path), by
-        if by not in (PATHS, PROBABILITY) and self.walker.opinions is None:
-            raise RunError(f"the walker has no scorer, so it cannot be ranked by {by}", path=path, remedy="Compare --by paths.")
+        self.decoder, self.by = load_decoder(self.run), by
+        if by != POLICY and self.decoder.scorer_logits is None:
+            remedy = f"Rank it by {POLICY}."
+            raise RunError(f"the walker has no scorer, so it cannot be ranked by {by}", path=path, remedy=remedy)
 
     def ranks(self, dataset: Dataset, split: str) -> Floats:
-        """The realistic rank of every question's answer; infinity where it is not reached."""
-        questions, known = questions_of(dataset, split), answers_to_leave_out(dataset, split)
-        if self.walker is None:
-            scorer = scorer_runs.load_scorer(self.run.path)
-            return rank_answers(scorer.numpy_scores, questions, known, num_entities=len(dataset.entities)).realistic
-        decoder = self.walker.decoder
-        weights = [self.walker.blend_weight or 0.0] if self.by == BLEND else []
-        names = {name.partition(" ")[0]: name for name in decoder.names(weights)}
-        name = names.get(self.by, PATHS)  # where the reward does not count, paths have nothing but their probability
-        return rank_answers_by(
-            lambda heads, relations: {name: decoder.scores(heads, relations, weights)[name]},
-            questions,
-            known,
-            names=[name],
-            num_entities=len(dataset.entities),
-        )[name].realistic
+        """The realistic rank of the answer of every query; infinity where it is not reached."""
+        queries, known = split_queries(dataset, split), filtered_answers(dataset, split)
+        score = self._score_by_decoder(self.decoder) if self.decoder else load_scorer(self.run.path).numpy_scores
+        return rank_answers(score, queries, known, num_entities=len(dataset.entities)).realistic
 
-    def best_path(self, head: int, relation: int, tail: int) -> Walk | None:
-        """The likeliest path to the answer; None if no walk of the beam gets there, or nobody walks."""
-        if self.walker is None:
+    def _score_by_decoder(self, decoder: Decoder) -> ScoreAllTails:
+        weight = decoder.blend_weight or 0.0
+        ranking = blend_name(weight) if self.by == BLEND else self.by
+        return lambda heads, relations: decoder.scores(heads, relations, [weight], rankings=[ranking])[ranking]
+
+    def best_path(self, head: int, relation: int, tail: int) -> ReasoningPath | None:
+        """The likeliest path to the answer; None if no walk of the beam reaches it, or the run is a scorer."""
+        if self.decoder is None:
             return None
-        questions = Questions(torch.tensor([head]), torch.tensor([relation]))
-        reached = self.walker.decoder.reached(questions, num_paths=ROOM)
+        queries = Queries(torch.tensor([head]), torch.tensor([relation]))
+        reached = self.decoder.search(queries, self.decoder.logits(queries)).reached()
         places = (reached.entities == tail).nonzero()
-        return PathsInWords(self.walker.dataset, reached).to(int(places[0]), head)[0] if len(places) else None
+        return PathLabels(self.run.dataset, reached).to(int(places[0]), head)[0] if len(places) else None
 
 
 def _relations(dataset: Dataset, split: str, first: Floats, second: Floats) -> tuple[RelationChange, ...]:
-    """What became of every relation, what matters most for the whole first."""
+    """The change of every relation, those that matter most for the whole first."""
     asked = dataset.splits[split].relations
     found = []
     for relation in np.unique(asked).tolist():
@@ -226,7 +214,7 @@ def _relations(dataset: Dataset, split: str, first: Floats, second: Floats) -> t
 
 
 def _largest(dataset: Dataset, split: str, gains: Floats, most: int) -> list[int]:
-    """The questions with the largest gains, one of each (head, relation), and no more than needed of one relation."""
+    """The queries with the largest gains: one of each (head, relation), and at most half of them of one relation."""
     asked = dataset.splits[split]
     chosen: list[int] = []
     seen: set[tuple[int, int]] = set()

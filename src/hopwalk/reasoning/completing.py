@@ -1,7 +1,7 @@
-"""Missing facts for a whole graph: every question of the chosen relations is asked, and what is likely enough is written down.
+"""Missing facts for a whole graph: every query of the chosen relations is answered, and likely answers are written.
 
-Rows go to a table of text beside the target as they are found, with a note of how far that is. So an interrupted run goes on
-where it stopped, and memory does not grow with the graph. In the end the table becomes the target, in the format of its name.
+Rows are appended to a text table beside the target as they are found, with a record of the progress. So an interrupted run
+resumes where it stopped, and memory does not grow with the graph. In the end the table is converted to the target's format.
 """
 
 from __future__ import annotations
@@ -17,127 +17,127 @@ from urllib.parse import quote
 import numpy as np
 import torch
 
+from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.errors import HopwalkError, SettingsError
 from hopwalk.learning.run import write_text
-from hopwalk.reasoning.asking import PathsInWords, directed_relation_id
+from hopwalk.reasoning.asking import PathLabels
 from hopwalk.utils.parallel import on_all_threads
-from hopwalk.walker.environment import Questions
-from hopwalk.walker.runs import TrainedWalker
+from hopwalk.walker.decoding import Decoder
+from hopwalk.walker.environment import Queries
 
 COLUMNS = ("head", "relation", "tail", "confidence", "path_probability", "path")
 FORMATS = (".tsv", ".parquet", ".nt")
-QUESTIONS_AT_ONCE = 64
-SECONDS_BETWEEN_NOTES = 2.0
+QUERIES_AT_ONCE = 64
+SECONDS_BETWEEN_RECORDS = 2.0
 
-OnProgress = Callable[[int, int, int], None]  # questions done, questions in all, facts found
+OnProgress = Callable[[int, int, int], None]  # queries done, queries in all, facts found
 
 
 @dataclass(frozen=True)
 class Completed:
-    """How many questions were asked and facts proposed, and how long the questions of this sitting took."""
+    """The number of queries and of proposed facts; and of this session, after resuming, the seconds and the queries."""
 
-    questions: int
+    queries: int
     facts: int
     seconds: float
-    questions_of_sitting: int
+    queries_of_session: int
 
 
 def complete_into(
-    trained: TrainedWalker,
+    decoder: Decoder,
+    dataset: Dataset,
     target: Path,
     *,
-    relations: Sequence[str] = (),
+    relation_ids: Sequence[int] = (),
     above: float = 0.5,
     resume: bool = False,
     on_progress: OnProgress = lambda *_: None,
 ) -> Completed:
-    """Ask `(head, relation, ?)` for every entity that is the head of a fact of the relation, for all or some relations.
+    """Answer `(head, relation, ?)` for every head of a fact of the relation, for all relations or some.
 
-    New answers that a path reaches are written if their confidence is high enough: that is the scorer's probability, or the
-    path's where the walker has no scorer.
+    New answers that a path reaches are written if their confidence is at least `above`: the scorer's probability, or without a
+    scorer that of the path.
     """
     if target.suffix not in FORMATS:
-        raise SettingsError(f"{target.name} has no ending that says a format", remedy=f"Endings are {', '.join(FORMATS)}.")
-    part, note = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.progress.json")
-    questions = _questions(trained, relations)
-    asked = {"run": trained.dataset.fingerprint, "relations": list(relations), "above": above, "questions": len(questions)}
-    done, facts = _begin(target, part, note, asked, resume)
-    at_once = min(QUESTIONS_AT_ONCE, trained.decoder.questions_at_once)
-    start, first, last_note = time.monotonic(), done, time.monotonic()
+        raise SettingsError(f"the format of {target.name} is not known", remedy=f"File names end in {', '.join(FORMATS)}.")
+    part, record = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.progress.json")
+    queries = _queries(dataset, relation_ids)
+    options = {"run": dataset.fingerprint, "relations": list(relation_ids), "above": above, "queries": len(queries)}
+    done, facts = _begin(target, part, record, options, resume)
+    at_once = min(QUERIES_AT_ONCE, decoder.queries_at_once)
+    start, first, last_record = time.monotonic(), done, time.monotonic()
     with part.open("r+", encoding="utf-8") as file:
         file.seek(0, 2)
-        while done < len(questions):
-            ends = range(done, min(done + at_once * torch.get_num_threads(), len(questions)), at_once)
-            parts = [questions[end : end + at_once] for end in ends]
-            rows = [row for found in on_all_threads(lambda part: _new_facts(trained, part, above), parts) for row in found]
+        while done < len(queries):
+            ends = range(done, min(done + at_once * torch.get_num_threads(), len(queries)), at_once)
+            parts = [queries[end : end + at_once] for end in ends]
+            rows = [
+                row for found in on_all_threads(lambda part: _new_facts(decoder, dataset, part, above), parts) for row in found
+            ]
             file.writelines("\t".join(row) + "\n" for row in rows)
             done, facts = done + sum(len(part) for part in parts), facts + len(rows)
-            on_progress(done, len(questions), facts)
-            if time.monotonic() - last_note >= SECONDS_BETWEEN_NOTES or done == len(questions):
+            on_progress(done, len(queries), facts)
+            if time.monotonic() - last_record >= SECONDS_BETWEEN_RECORDS or done == len(queries):
                 file.flush()
-                write_text(note, json.dumps(asked | {"done": done, "facts": facts, "bytes": file.tell()}))
-                last_note = time.monotonic()
+                write_text(record, json.dumps(options | {"done": done, "facts": facts, "bytes": file.tell()}))
+                last_record = time.monotonic()
     _finish(part, target)
-    note.unlink(missing_ok=True)
-    return Completed(len(questions), facts, time.monotonic() - start, done - first)
+    record.unlink(missing_ok=True)
+    return Completed(len(queries), facts, time.monotonic() - start, done - first)
 
 
-def _questions(trained: TrainedWalker, relations: Sequence[str]) -> Triples:
-    """The distinct (head, relation) of the facts, by relation; tails are those of one fact each and not used."""
-    dataset = trained.dataset
-    chosen = {directed_relation_id(trained, relation) for relation in relations}
+def _queries(dataset: Dataset, relation_ids: Sequence[int]) -> Triples:
+    """The distinct (head, relation) of the facts, by relation; the tails are not used."""
     ids, facts = dataset.relation_ids, dataset.facts
     both = Triples.concatenate([facts, Triples(facts.tails, ids.inverse(facts.relations), facts.heads)])
-    wanted = chosen or set(range(len(dataset.relations)))
-    both = both[np.isin(both.relations, list(wanted))]
+    both = both[np.isin(both.relations, relation_ids or range(len(dataset.relations)))]
     _, rows = np.unique(both.relations.astype(np.int64) << 32 | both.heads, return_index=True)
     return both[rows]
 
 
-def _begin(target: Path, part: Path, note: Path, asked: dict[str, object], resume: bool) -> tuple[int, int]:
-    """How many questions are done and facts found; the table is cut to what the note says of it."""
+def _begin(target: Path, part: Path, record: Path, options: dict[str, object], resume: bool) -> tuple[int, int]:
+    """The number of queries done and of facts found; the table is cut to the length in the record."""
     if target.exists():
-        raise HopwalkError("there is a file of that name already", path=target, remedy="Choose another name, or remove it.")
-    if note.exists() and part.exists():
+        raise HopwalkError("there is already a file of that name", path=target, remedy="Choose another name, or remove it.")
+    if record.exists() and part.exists():
         if not resume:
-            raise HopwalkError(
-                "an interrupted run has left its table here", path=part, remedy="Go on with --resume, or remove the file."
-            )
+            raise HopwalkError("an interrupted run has left its table here", path=part, remedy="Resume it, or remove the file.")
         try:
-            told = json.loads(note.read_text(encoding="utf-8"))
-            is_same = {name: told[name] for name in asked} == asked
-            done, facts, size = int(told["done"]), int(told["facts"]), int(told["bytes"])
+            before = json.loads(record.read_text(encoding="utf-8"))
+            is_same = {name: before[name] for name in options} == options
+            done, facts, size = int(before["done"]), int(before["facts"]), int(before["bytes"])
         except (ValueError, KeyError, TypeError):
-            raise HopwalkError("the note of how far it came is damaged", path=note, remedy="Remove it and begin anew.") from None
+            raise HopwalkError(
+                "the record of the progress is damaged", path=record, remedy="Remove it and start again."
+            ) from None
         if not is_same:
-            raise HopwalkError("that table was begun with other options or another run", path=part, remedy="Give those again.")
+            remedy = "Use the same options, or remove the file."
+            raise HopwalkError("the table was begun with other options or another run", path=part, remedy=remedy)
         with part.open("r+b") as file:
             file.truncate(size)
         return done, facts
     target.parent.mkdir(parents=True, exist_ok=True)
     write_text(part, "\t".join(COLUMNS) + "\n")
-    write_text(note, json.dumps(asked | {"done": 0, "facts": 0, "bytes": part.stat().st_size}))
+    write_text(record, json.dumps(options | {"done": 0, "facts": 0, "bytes": part.stat().st_size}))
     return 0, 0
 
 
-def _new_facts(trained: TrainedWalker, batch: Triples, above: float) -> list[tuple[str, ...]]:
-    """The rows of the table that the questions give."""
-    dataset = trained.dataset
-    questions = Questions(*(torch.from_numpy(column.astype(np.int64)) for column in (batch.heads, batch.relations)))
-    log_odds = trained.opinions.log_odds(questions.heads, questions.relations) if trained.opinions else None
-    offsets, known = trained.walker.known.answers(batch.heads, batch.relations)
+def _new_facts(decoder: Decoder, dataset: Dataset, batch: Triples, above: float) -> list[tuple[str, ...]]:
+    """The rows of the table for a batch of queries."""
+    queries = Queries(*(torch.from_numpy(column.astype(np.int64)) for column in (batch.heads, batch.relations)))
+    scorer_logits = decoder.logits(queries)
+    offsets, known = decoder.environment.known.answers(batch.heads, batch.relations)
     rows_of_known = np.repeat(np.arange(len(batch)), np.diff(offsets))
-    found = trained.decoder.searched(questions, log_odds)
-    found = found.without(torch.from_numpy(rows_of_known), torch.from_numpy(known).long())
-    confidence = found.scores.exp() if log_odds is None else torch.sigmoid(log_odds.gather(1, found.entities))
-    is_wanted = (confidence >= above) & (found.entities != questions.heads[:, None]) & (found.scores > -torch.inf)
-    reached = found.reached(is_wanted)
-    paths = PathsInWords(dataset, reached)
-    rows_of_wanted = is_wanted.nonzero()[:, 0].tolist()
-    told = zip(rows_of_wanted, reached.entities.tolist(), confidence[is_wanted].tolist(), reached.scores.tolist(), strict=True)
+    beam = decoder.search(queries, scorer_logits).without(torch.from_numpy(rows_of_known), torch.from_numpy(known).long())
+    confidence = beam.scores.exp() if scorer_logits is None else torch.sigmoid(scorer_logits.gather(1, beam.entities))
+    is_chosen = (confidence >= above) & (beam.entities != queries.heads[:, None]) & (beam.scores > -torch.inf)
+    reached = beam.reached(is_chosen)
+    paths = PathLabels(dataset, reached)
+    rows = is_chosen.nonzero()[:, 0].tolist()
+    chosen = zip(rows, reached.entities.tolist(), confidence[is_chosen].tolist(), reached.scores.tolist(), strict=True)
     facts = []
-    for place, (row, tail, sure, log_prob) in enumerate(told):
+    for place, (row, tail, sure, log_prob) in enumerate(chosen):
         head, relation = int(batch.heads[row]), int(batch.relations[row])
         is_inverse = bool(dataset.relation_ids.is_inverse(relation))
         name = dataset.relations[dataset.relation_ids.inverse(relation) if is_inverse else relation]
@@ -149,12 +149,12 @@ def _new_facts(trained: TrainedWalker, batch: Triples, above: float) -> list[tup
 
 
 def _one_line(text: str) -> str:
-    """The text without what divides rows and columns."""
+    """The text without line breaks and tabs."""
     return text.replace("\t", " ").replace("\n", " ").replace("\r", " ")
 
 
 def _finish(part: Path, target: Path) -> None:
-    """Make the target of the table, in the format of its name."""
+    """Convert the table to the target, in the format of its name."""
     if target.suffix == ".tsv":
         part.replace(target)
         return
@@ -174,6 +174,6 @@ def _finish(part: Path, target: Path) -> None:
 
 
 def _n_triple(row: list[str]) -> str:
-    """A line of N-Triples; confidence and path are its comment. Labels that are no IRIs become urn:hopwalk:LABEL."""
+    """A line of N-Triples with confidence and path as a comment. Labels that are not IRIs become urn:hopwalk:LABEL."""
     terms = (term if "://" in term and " " not in term else f"urn:hopwalk:{quote(term, safe='')}" for term in row[:3])
     return f"{' '.join(f'<{term}>' for term in terms)} . # {row[3]} {row[5]}\n"

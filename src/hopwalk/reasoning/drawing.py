@@ -13,8 +13,8 @@ from html import escape
 from itertools import pairwise
 from math import exp, inf, sqrt
 
-from hopwalk.data.findings import counted
-from hopwalk.reasoning.values import Path
+from hopwalk.reasoning.values import ReasoningPath
+from hopwalk.utils.text import counted
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 NODE_SIZE, LABEL_SIZE = 13.0, 11.5  # of letters, in pixels
@@ -74,13 +74,13 @@ class _Fact:
         return f"{clean(one.text)} —{clean(self.relation)}→ {clean(other.text)}"
 
 
-def draw_paths(paths: Sequence[Path], *, most: int = 12) -> str:
+def draw_paths(paths: Sequence[ReasoningPath], *, most: int = 12) -> str:
     """The likeliest `most` of the paths as an `<svg>`; boxes are merged where paths meet at the same hop.
 
     Arrows point as the facts do: an edge that is walked against its arrow has its head on the left. Likely paths are thick.
 
     >>> from hopwalk.reasoning.values import Edge
-    >>> draw_paths([Path("steroid", (Edge("affects", "cell"),), -0.5)])[:4]
+    >>> draw_paths([ReasoningPath("steroid", (Edge("affects", "cell"),), -0.5)])[:4]
     '<svg'
     """
     shown = sorted(paths, key=lambda path: -path.log_prob)[: max(most, 0)]
@@ -109,7 +109,7 @@ def draw_paths(paths: Sequence[Path], *, most: int = 12) -> str:
 # Layers: boxes in even ones, labels of relations in odd ones
 
 
-def _boxes(paths: Sequence[Path]) -> tuple[list[list[_Item]], dict[_Fact, float]]:
+def _boxes(paths: Sequence[ReasoningPath]) -> tuple[list[list[_Item]], dict[_Fact, float]]:
     """The boxes by layer, and the facts between them with the likelihood of the paths that take them."""
     hops = max(1, *(len(path.edges) for path in paths))
     layers: list[list[_Item]] = [[] for _ in range(2 * hops + 1)]

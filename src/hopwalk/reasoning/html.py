@@ -11,7 +11,7 @@ from hashlib import sha256
 from html import escape
 
 from hopwalk.reasoning.drawing import clean, draw_paths
-from hopwalk.reasoning.values import Answer, Path
+from hopwalk.reasoning.values import Answer, ReasoningPath
 
 # In notebooks colours come from what is around; pages set the variables.
 STYLE = """
@@ -56,10 +56,10 @@ summary:focus-visible { outline: 2px solid var(--known); outline-offset: 2px; }
 """
 
 
-def answers_fragment(question: str, note: str, answers: Sequence[Answer]) -> str:
+def answers_fragment(query: str, note: str, answers: Sequence[Answer]) -> str:
     """A question and its answers, each with a bar, a mark and its paths to unfold; `note` stands below the question."""
     best = [answer.paths[0] for answer in answers if answer.paths]
-    parts = [f"<h2>{_text(question)}</h2>", f"<p>{_text(note)}</p>" if note else "", _drawing(best)]
+    parts = [f"<h2>{_text(query)}</h2>", f"<p>{_text(note)}</p>" if note else "", _drawing(best)]
     parts += ["<ol>", *(f"<li>{_answer(answer, is_open=answer is answers[0])}</li>" for answer in answers), "</ol>"]
     return _fragment(parts)
 
@@ -72,11 +72,11 @@ def _answer(answer: Answer, *, is_open: bool) -> str:
         f'<span class="chance">{"" if chance is None else f"{100 * chance:.1f} %"}</span> <span class="mark {kind}">{mark}</span>'
     )
     told = "".join(f'<p class="path">{_text(str(path))}</p>' for path in answer.paths)
-    unfolded = _drawing(answer.paths) + told if answer.paths else "<p>No path leads there: it is a guess of the scorer.</p>"
+    unfolded = _drawing(answer.paths) + told if answer.paths else "<p>No path leads there: it is ranked by the scorer alone.</p>"
     return f'<details{" open" if is_open else ""}><summary>{summary}</summary><div class="paths">{unfolded}</div></details>'
 
 
-def explanation_fragment(title: str, lines: Iterable[str], reasons: Sequence[tuple[Path, str]]) -> str:
+def explanation_fragment(title: str, lines: Iterable[str], reasons: Sequence[tuple[ReasoningPath, str]]) -> str:
     """Why something is an answer: what is said of it, its paths drawn, and below each path what is said of the path."""
     parts = [f"<h2>{_text(title)}</h2>", *(f"<p>{_text(line)}</p>" for line in lines)]
     parts.append(_drawing([path for path, _ in reasons]))
@@ -84,7 +84,7 @@ def explanation_fragment(title: str, lines: Iterable[str], reasons: Sequence[tup
     return _fragment(parts)
 
 
-def _drawing(paths: Sequence[Path]) -> str:
+def _drawing(paths: Sequence[ReasoningPath]) -> str:
     return f'<div class="drawing">{draw_paths(paths)}</div>' if paths else ""
 
 

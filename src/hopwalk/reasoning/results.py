@@ -1,4 +1,4 @@
-"""The answers of a question as a list that shows itself: in the terminal, in a notebook, as a table."""
+"""Answers and explanations that display themselves: in the terminal, in a notebook, as a table."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
-from hopwalk.data.findings import shorten
 from hopwalk.reasoning.drawing import draw_paths
-from hopwalk.reasoning.html import answers_fragment, for_notebook
-from hopwalk.reasoning.values import Answer, in_one_line
+from hopwalk.reasoning.explaining import Explanation
+from hopwalk.reasoning.html import answers_fragment, explanation_fragment, for_notebook
+from hopwalk.reasoning.values import Answer, fact_text
+from hopwalk.utils.text import shorten
 
 if TYPE_CHECKING:
     import polars as pl
 
 
 class Answers(list[Answer]):
-    """The answers of `(head, relation, ?)`, best first: a list that knows its question and shows itself.
+    """The answers of `(head, relation, ?)`, best first: a list that knows its query and displays itself.
 
     >>> Answers([Answer("hormone", 1, 0.9, False, None, 0.711, ())], "steroid", "interacts_with", hops=2)
     steroid —interacts_with→ ?
-    No path of ≤ 2 hops reaches an answer: these are guesses of the scorer.
-      1. hormone  predicted   71.1 %  (no path: the scorer's guess)
+    No path of ≤ 2 hops reaches an answer: these are ranked by the scorer alone.
+      1. hormone  predicted   71.1 %  (no path: ranked by the scorer alone)
     """
 
     def __init__(self, answers: Iterable[Answer], head: str, relation: str, *, hops: int) -> None:
@@ -29,20 +30,22 @@ class Answers(list[Answer]):
         self.head, self.relation, self.hops = head, relation, hops
 
     @property
-    def question(self) -> str:
-        """The question in one line."""
-        return in_one_line(self.head, self.relation)
+    def query(self) -> str:
+        """The query in one line."""
+        return fact_text(self.head, self.relation)
 
     @property
     def note(self) -> str:
-        """What must be said of all of them: that no path reaches an answer; or nothing."""
+        """A sentence about the whole list: that no path reaches an answer; empty if some does."""
         if any(path.edges for answer in self for path in answer.paths):
             return ""
-        are_guesses = any(answer.probability is not None for answer in self)
-        return f"No path of ≤ {self.hops} hops reaches an answer" + (": these are guesses of the scorer." if are_guesses else ".")
+        are_scored = any(answer.probability is not None for answer in self)
+        return f"No path of ≤ {self.hops} hops reaches an answer" + (
+            ": these are ranked by the scorer alone." if are_scored else "."
+        )
 
     def with_paths(self, most: int) -> Answers:
-        """The same with at most so many paths of each."""
+        """The same with at most so many paths each."""
         cut = (replace(answer, paths=answer.paths[:most]) for answer in self)
         return Answers(cut, self.head, self.relation, hops=self.hops)
 
@@ -55,13 +58,13 @@ class Answers(list[Answer]):
         return found if isinstance(found, Answer) else Answers(found, self.head, self.relation, hops=self.hops)
 
     def __repr__(self) -> str:
-        lines = [self.question, *([self.note] if self.note else [])]
+        lines = [self.query, *([self.note] if self.note else [])]
         names = [shorten(answer.entity) for answer in self]
         width = max(map(len, names), default=0)
         for name, answer in zip(names, self, strict=True):
             chance = "" if answer.probability is None else f"{100 * answer.probability:5.1f} %  "
             start = f"{answer.rank:3}. {name:<{width}}  {answer.kind:<9}  {chance}"
-            paths = [str(path) for path in answer.paths] or ["(no path: the scorer's guess)"]
+            paths = [str(path) for path in answer.paths] or ["(no path: ranked by the scorer alone)"]
             lines += [f"{start}{paths[0]}", *(f"{'':{len(start)}}{path}" for path in paths[1:])]
         return "\n".join(lines)
 
@@ -73,7 +76,7 @@ class Answers(list[Answer]):
         return {"head": self.head, "relation": self.relation, "answers": [answer.to_dict() for answer in self]}
 
     def to_frame(self) -> pl.DataFrame:
-        """A polars table with a row for each answer; `path` is the best one, null where there is none."""
+        """A polars table with one row per answer; `path` is the best path, null where there is none."""
         import polars as pl
 
         types: dict[str, Any] = {
@@ -89,11 +92,22 @@ class Answers(list[Answer]):
         return pl.DataFrame(rows, schema=types | {"path": pl.String}, orient="row")
 
     def to_html(self) -> str:
-        """A piece of HTML: the question, its answers with bars and marks, and their paths drawn."""
-        return answers_fragment(self.question, self.note, self)
+        """An HTML fragment: the query, its answers with bars and marks, and drawings of their paths."""
+        return answers_fragment(self.query, self.note, self)
 
     def _repr_html_(self) -> str:
         return for_notebook(self.to_html())
 
     def _repr_svg_(self) -> str:
         return draw_paths([path for answer in self for path in answer.paths[:1]])
+
+
+class ShownExplanation(Explanation):
+    """An explanation that displays itself in a notebook."""
+
+    def to_html(self) -> str:
+        """An HTML fragment: sentences about the answer, drawings of its paths, and their rules."""
+        return explanation_fragment(self.title, self.lines, [(reason.path, reason.rule_text) for reason in self.reasons])
+
+    def _repr_html_(self) -> str:
+        return for_notebook(self.to_html())

@@ -1,4 +1,4 @@
-"""The rules that a walker uses for a relation: those its paths stand for, over many questions."""
+"""The rules that a walker uses for a relation: those that its paths are instances of, over many queries."""
 
 from __future__ import annotations
 
@@ -7,36 +7,38 @@ from typing import Any
 
 import numpy as np
 
+from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
-from hopwalk.reasoning.asking import PathsInWords, directed_relation_id, relation_in_words
+from hopwalk.reasoning.asking import PathLabels
+from hopwalk.reasoning.names import relation_label
 from hopwalk.reasoning.rules import Evidence, Rule, RuleCounter
-from hopwalk.reasoning.values import Path
-from hopwalk.walker.environment import training_questions
-from hopwalk.walker.runs import TrainedWalker
+from hopwalk.reasoning.values import ReasoningPath
+from hopwalk.walker.decoding import Decoder
+from hopwalk.walker.environment import training_queries
 
-QUESTIONS_AT_ONCE = 16
+QUERIES_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
 class UsedRule:
     """A rule, how often it holds in the graph, and how much the walker uses it.
 
-    `weight` is its share of the probability of all paths looked at, `questions` the number of questions it helps to answer.
+    `weight` is its share of the probability of all paths, `queries` the number of queries it helps to answer.
     """
 
     rule: Rule
     evidence: Evidence
     weight: float
-    questions: int
-    examples: tuple[Path, ...]
+    queries: int
+    examples: tuple[ReasoningPath, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "rule": str(self.rule),
             "weight": self.weight,
-            "questions": self.questions,
+            "queries": self.queries,
             "support": self.evidence.support,
             "predictions": self.evidence.predictions,
             "confidence": self.evidence.confidence,
@@ -48,37 +50,36 @@ class UsedRule:
 @dataclass
 class _Use:
     probability: float = 0.0
-    questions: set[int] = field(default_factory=set)
-    examples: list[Path] = field(default_factory=list)
+    queries: set[int] = field(default_factory=set)
+    examples: list[ReasoningPath] = field(default_factory=list)
 
 
 def used_rules(
-    trained: TrainedWalker,
-    relation: str,
+    decoder: Decoder,
+    dataset: Dataset,
+    relation_id: int,
     *,
     split: str = "",
     k: int = 20,
-    most_questions: int = 200,
+    most_queries: int = 200,
     answers: int = 5,
     num_paths: int = 3,
     num_examples: int = 3,
 ) -> list[UsedRule]:
-    """The `k` rules that the walker uses most for a relation; `relation⁻¹` is its inverse.
+    """The `k` rules that the walker uses most for a relation.
 
-    Looked at are the best paths of the best answers of its dev questions, or of its training questions where dev has none or
-    `split` says "train"; the fact that is asked is not walked.
+    They come from the best paths of the best answers of its dev queries, or of its training queries where dev has none or
+    `split` is "train". The fact that is asked is hidden from the walks.
     """
-    dataset = trained.dataset
-    relation_id = directed_relation_id(trained, relation)
-    name, is_inverse = relation_in_words(dataset, relation_id)
-    asked = _questions(trained, relation_id, is_inverse, split, most_questions)
+    name, is_inverse = relation_label(dataset, relation_id)
+    asked = _queries(dataset, relation_id, is_inverse, split, most_queries)
     uses: dict[Rule, _Use] = {}
-    at_once = min(QUESTIONS_AT_ONCE, trained.decoder.questions_at_once)
+    at_once = min(QUERIES_AT_ONCE, decoder.queries_at_once)
     for first in range(0, len(asked), at_once):
         part = asked[first : first + at_once]
-        questions = training_questions(trained.walker.graph, part.heads, part.relations, part.tails)
-        found = trained.decoder.reached(questions, num_paths=num_paths, blocks_known=False)
-        paths = PathsInWords(dataset, found)
+        queries = training_queries(decoder.environment.graph, part.heads, part.relations, part.tails)
+        found = decoder.search(queries, decoder.logits(queries), blocks_known=False).reached(num_paths=num_paths)
+        paths = PathLabels(dataset, found)
         for row, head in enumerate(part.heads.tolist()):
             best = range(int(found.offsets[row]), min(int(found.offsets[row + 1]), int(found.offsets[row]) + answers))
             for place in best:
@@ -86,20 +87,18 @@ def used_rules(
                     rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), is_inverse)
                     use = uses.setdefault(rule, _Use())
                     use.probability += float(np.exp(path.log_prob))
-                    use.questions.add(first + row)
+                    use.queries.add(first + row)
                     if len(use.examples) < num_examples:
                         use.examples.append(path)
     total, counter = sum(use.probability for use in uses.values()) or 1.0, RuleCounter(dataset.facts, dataset)
     most = sorted(uses.items(), key=lambda item: -item[1].probability)[:k]
     return [
-        UsedRule(rule, counter.count(rule), use.probability / total, len(use.questions), tuple(use.examples))
-        for rule, use in most
+        UsedRule(rule, counter.count(rule), use.probability / total, len(use.queries), tuple(use.examples)) for rule, use in most
     ]
 
 
-def _questions(trained: TrainedWalker, relation_id: int, is_inverse: bool, split: str, most: int) -> Triples:
-    """Some questions of the relation, the same ones every time."""
-    dataset = trained.dataset
+def _queries(dataset: Dataset, relation_id: int, is_inverse: bool, split: str, most: int) -> Triples:
+    """At most so many queries of the relation, the same ones every time."""
     plain = dataset.relation_ids.inverse(relation_id) if is_inverse else relation_id
     for name in [split] if split else ["valid", "train"]:
         facts = dataset.splits[name]
@@ -108,4 +107,4 @@ def _questions(trained: TrainedWalker, relation_id: int, is_inverse: bool, split
             facts = facts[np.sort(np.random.default_rng(0).permutation(rows)[:most])]
             turned = Triples(facts.tails, dataset.relation_ids.inverse(facts.relations), facts.heads)
             return turned if is_inverse else facts
-    raise DataError(f"there are no questions about {dataset.relations.name(plain)!r} to look at", remedy="Try another relation.")
+    raise DataError(f"there are no queries about {dataset.relations.name(plain)!r}", remedy="Try another relation.")

@@ -1,7 +1,7 @@
-"""Rules that paths stand for, and how often they hold in the graph.
+"""Rules that paths are instances of, and how often they hold in the graph.
 
-A path `steroid —affects→ cell ←affects— eicosanoid` that answers `interacts_with` stands for the rule
-`interacts_with(X,Y) ⇐ affects(X,A), affects(Y,A)`. Its support is the number of known facts that it gives, its confidence their
+A path `steroid —affects→ cell ←affects— eicosanoid` that answers `interacts_with` is an instance of the rule
+`interacts_with(X,Y) ⇐ affects(X,A), affects(Y,A)`. Its support is the number of known facts that it predicts, its confidence their
 share of all pairs that the body connects.
 """
 
@@ -48,7 +48,7 @@ class Rule:
 class Evidence:
     """How often a rule holds: pairs that its body connects, and known facts among them.
 
-    Counted from all entities, or if `is_sampled` from a random part of those where the body can begin.
+    Counted from all entities, or if `is_sampled` from a random sample of those where the body can start.
     """
 
     predictions: int
@@ -66,7 +66,7 @@ class Evidence:
 
 
 def anyburl_line(rule: Rule, evidence: Evidence) -> str:
-    """The rule in AnyBURL's text form: predictions, support, confidence and rule, divided by tabs."""
+    """The rule in AnyBURL's text format: predictions, support, confidence and rule, separated by tabs."""
     text = str(rule).replace(" ⇐ ", " <= ")
     return f"{evidence.predictions}\t{evidence.support}\t{evidence.confidence:.6f}\t{text}"
 
@@ -85,7 +85,7 @@ class RuleCounter:
         return np.argsort(self._facts.relations, kind="stable")
 
     def _matrix(self, relation: int) -> Any:
-        """Which entity is connected with which by the relation, sparse [E, E]."""
+        """The adjacency matrix of the relation, sparse [E, E]."""
         from scipy import sparse
 
         if relation not in self._matrices:
@@ -100,7 +100,7 @@ class RuleCounter:
         return matrix.T.tocsr() if is_inverse else matrix
 
     def count(self, rule: Rule, *, most_heads: int = MOST_HEADS, seed: int = 0) -> Evidence:
-        """How often the rule holds, counted from at most so many entities."""
+        """How often the rule holds, counted from at most `most_heads` entities."""
         head = self._directed(rule.head, rule.is_head_inverse)
         if not rule.body:
             return Evidence(self._size, int(head.diagonal().astype(bool).sum()), False)

@@ -1,4 +1,4 @@
-"""Answers and the paths that lead to them, as values for people: labels, scores, and one-line pictures."""
+"""Answers, the paths that lead to them and their explanations, as plain values: labels, scores, one-line texts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import exp
 from typing import Any
 
-INVERSE = "⁻¹"  # at the end of a relation: asked the other way round
+INVERSE = "⁻¹"  # at the end of a relation: its inverse
 
 
-def in_one_line(head: str, relation: str, tail: str = "?") -> str:
-    """A question, or a fact, in one line; an inverse relation is an arrow the other way.
+def fact_text(head: str, relation: str, tail: str = "?") -> str:
+    """A query, or a fact, in one line; an inverse relation is an arrow the other way.
 
-    >>> in_one_line("steroid", "affects"), in_one_line("cell", "affects⁻¹", "steroid")
+    >>> fact_text("steroid", "affects"), fact_text("cell", "affects⁻¹", "steroid")
     ('steroid —affects→ ?', 'cell ←affects— steroid')
     """
     stem = relation.removesuffix(INVERSE)
@@ -21,7 +21,7 @@ def in_one_line(head: str, relation: str, tail: str = "?") -> str:
 
 @dataclass(frozen=True)
 class Edge:
-    """A step of a path: along a relation to an entity, or against the arrow of the relation."""
+    """A step of a path: along a relation to an entity, or against its arrow."""
 
     relation: str
     entity: str
@@ -36,10 +36,10 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Path:
-    """A walk from the head of a question; steps that stay where they are are left out.
+class ReasoningPath:
+    """A walk from the head of a query, without the steps that stay in place.
 
-    >>> print(Path("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), -0.5))
+    >>> print(ReasoningPath("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), -0.5))
     steroid —affects→ cell ←affects— eicosanoid
     """
 
@@ -57,13 +57,13 @@ class Path:
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """An entity that may complete a question, with its best paths; without any, it is a guess of the scorer alone.
+    """An entity that may complete a query, with its best paths; without paths it is ranked by the scorer alone.
 
-    `score` is what answers are ranked by. `log_prob` is that of the walk that reaches it, `probability` what the scorer thinks.
-    `entity` is its name for people, `key` the label that stands in the facts; most data has one for both.
+    Answers are ranked by `score`. `log_prob` is that of the walks that reach it, `probability` the scorer's. `entity` is its
+    readable name, `key` its label in the facts; in most data the two are the same.
 
     >>> Answer("hormone", 1, 0.9, False, None, 0.711, ())
-    Answer(1. hormone, predicted, 71.1 %: no path, the scorer's guess)
+    Answer(1. hormone, predicted, 71.1 %: no path, ranked by the scorer alone)
     """
 
     entity: str
@@ -72,7 +72,7 @@ class Answer:
     is_known: bool
     log_prob: float | None
     probability: float | None
-    paths: tuple[Path, ...]
+    paths: tuple[ReasoningPath, ...]
     key: str = ""
 
     @property
@@ -82,18 +82,18 @@ class Answer:
 
     @property
     def path_probability(self) -> float | None:
-        """That of the walks that reach it; None if none does."""
+        """The probability of the walks that reach it; None if none does."""
         return None if self.log_prob is None else exp(self.log_prob)
 
     @property
     def confidence(self) -> float | None:
-        """The scorer's probability; that of the walk where there is no scorer."""
+        """The scorer's probability, or without a scorer that of the walks."""
         return self.path_probability if self.probability is None else self.probability
 
     @property
     def reason(self) -> str:
-        """The best path, or that there is none."""
-        return str(self.paths[0]) if self.paths else "no path, the scorer's guess"
+        """The best path as text."""
+        return str(self.paths[0]) if self.paths else "no path, ranked by the scorer alone"
 
     def __str__(self) -> str:
         return f"{self.rank}. {self.entity} ({self.kind}): {self.reason}"

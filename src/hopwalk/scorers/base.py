@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch.nn import functional
 
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.errors import SettingsError
+from hopwalk.learning.calibration import Calibration
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.queries import Batch, Candidates, sample_candidates
 from hopwalk.utils.randomness import dropout
@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     from hopwalk.config.settings import ScorerSettings
     from hopwalk.data.triples import Ids
     from hopwalk.learning.optimizers import Optimizer
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """How scores become probabilities: `sigmoid(slope · x + offset)`.
-
-    `x` is the score itself, or with `is_relative` the logarithm of its softmax over all tails. A model trained with binary
-    cross-entropy has the first with slope 1 and offset 0.
-    """
-
-    slope: float = 1.0
-    offset: float = 0.0
-    is_relative: bool = False
 
 
 class Scorer(nn.Module, ABC):
@@ -137,18 +124,18 @@ class ProductScorer(TrainableScorer):
 
     def learn(self, batch: Batch, optimizer: Optimizer, generator: torch.Generator) -> float:
         """Learn from a batch of questions; the loss before it, without penalties."""
-        if not self.settings.candidates:
-            loss = self._go_back(batch, Candidates.all(batch), self.entities, generator)
+        if not self.settings.num_sampled_tails:
+            loss = self._backward(batch, Candidates.all(batch), self.entities, generator)
             optimizer.step()
             return loss
-        rows, candidates = sample_candidates(batch, self.settings.candidates, self.num_entities, generator)
+        rows, candidates = sample_candidates(batch, self.settings.num_sampled_tails, self.num_entities, generator)
         entities = self.entities.detach()[rows].requires_grad_()
-        loss = self._go_back(batch, candidates, entities, generator)
+        loss = self._backward(batch, candidates, entities, generator)
         optimizer.step_rows(self.entities, rows, cast("Tensor", entities.grad))
         optimizer.step()
         return loss
 
-    def _go_back(self, batch: Batch, among: Candidates, entities: Tensor, generator: torch.Generator) -> float:
+    def _backward(self, batch: Batch, among: Candidates, entities: Tensor, generator: torch.Generator) -> float:
         """Give everything the loss depends on its gradient; `entities` are the rows of the table that the batch needs."""
         settings = self.settings
         # Not `entities[…]`, whose gradient adds up in an order that threads decide: the same seed would not give the same result.
@@ -158,7 +145,7 @@ class ProductScorer(TrainableScorer):
         table = entities if among.entities is None else entities[: len(among.entities)]
         table = dropout(table, settings.tail_dropout, generator)  # a mask for the batch, not for each question
         bias = self.tail_bias if self.tail_bias is None or among.entities is None else self.tail_bias[among.entities]
-        arguments = (vectors, table, bias, batch.questions, among.answers, among.weights)
+        arguments = (vectors, table, bias, batch.queries, among.answers, among.weights)
         loss = softmax_loss(*arguments) if settings.loss == "softmax" else binary_loss(*arguments, settings.label_smoothing)
         total = loss
         if settings.n3:
@@ -170,19 +157,19 @@ class ProductScorer(TrainableScorer):
 
     def _relation_loss(self, batch: Batch, among: Candidates, entities: Tensor) -> Tensor:
         """How hard it is to tell the relation of each fact from its head and tail, a mean over facts (Chen et al., 2021)."""
-        heads = functional.embedding(among.heads[batch.questions], entities)
+        heads = functional.embedding(among.heads[batch.queries], entities)
         pairs = self.pair_vectors(heads, functional.embedding(among.answers, entities))
-        return functional.cross_entropy(pairs @ self.relations.T, batch.relations[batch.questions])
+        return functional.cross_entropy(pairs @ self.relations.T, batch.relations[batch.queries])
 
     def _n3(self, batch: Batch, among: Candidates, entities: Tensor) -> Tensor:
         """The N3 penalty (Lacroix et al., 2018): the mean over facts of the cubed 3-norms of head, relation and tail.
 
         Every row that the facts use is looked at once, however many use it.
         """
-        facts_per_question = torch.bincount(batch.questions, minlength=len(batch.heads)).to(entities.dtype)
+        facts_per_query = torch.bincount(batch.queries, minlength=len(batch.heads)).to(entities.dtype)
         uses = torch.bincount(among.answers, minlength=len(entities)).to(entities.dtype)
-        uses.index_add_(0, among.heads, facts_per_question)
-        relation_uses = uses.new_zeros(len(self.relations)).index_add_(0, batch.relations, facts_per_question)
+        uses.index_add_(0, among.heads, facts_per_query)
+        relation_uses = uses.new_zeros(len(self.relations)).index_add_(0, batch.relations, facts_per_query)
         total = self._weighted_cubes(entities, uses) + self._weighted_cubes(self.relations, relation_uses)
         return total / len(batch.answers)
 
@@ -192,18 +179,18 @@ class ProductScorer(TrainableScorer):
         cubes: Tensor = uses[used] @ (moduli * moduli * moduli).sum(dim=1)
         return cubes
 
-    def questions_to_vectors(self, heads: Tensor, relations: Tensor) -> Tensor:
+    def vectors_of_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The query vectors of questions given by ids [Q, D], as in evaluation."""
         return self.query_vectors(self.entities[heads], self.relations[relations])
 
     def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The score of every entity as the tail of every question [Q, E]."""
-        scores = self.questions_to_vectors(heads, relations) @ self.entities.T
+        scores = self.vectors_of_queries(heads, relations) @ self.entities.T
         return scores if self.tail_bias is None else scores + self.tail_bias
 
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The score of every triple [N]."""
-        scores: Tensor = torch.linalg.vecdot(self.questions_to_vectors(heads, relations), self.entities[tails])
+        scores: Tensor = torch.linalg.vecdot(self.vectors_of_queries(heads, relations), self.entities[tails])
         return scores if self.tail_bias is None else scores + self.tail_bias[tails]
 
 

@@ -21,13 +21,13 @@ class ConvE(ProductScorer):
 
     def __init__(self, num_entities: int, num_relations: int, settings: ScorerSettings, generator: torch.Generator) -> None:
         super().__init__(num_entities, num_relations, settings, generator)
-        self.height = settings.picture_height
+        self.height = settings.embedding_height
         self.width, rest = divmod(settings.dimension, self.height)
         kernel = settings.kernel_size
         if rest or min(2 * self.height, self.width) < kernel:
             raise SettingsError(
                 f"scorer.dimension = {settings.dimension} does not make a picture of {self.height} rows for a kernel of {kernel}",
-                remedy="dimension must be a multiple of picture_height, the picture no smaller than the kernel: 200 = 10 x 20.",
+                remedy="dimension must be a multiple of embedding_height, the picture no smaller than the kernel: 200 = 10 x 20.",
             )
         if settings.batch_size < 4:
             raise SettingsError(

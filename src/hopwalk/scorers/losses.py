@@ -14,35 +14,35 @@ from torch import Tensor
 
 
 def softmax_loss(
-    vectors: Tensor, table: Tensor, bias: Tensor | None, questions: Tensor, answers: Tensor, weights: Tensor | None
+    vectors: Tensor, table: Tensor, bias: Tensor | None, queries: Tensor, answers: Tensor, weights: Tensor | None
 ) -> Tensor:
     """The multi-class loss grouped by question, a mean over answers (Lacroix et al., 2018, in the form of DESIGN.md).
 
     A question with n answers costs `n · logsumexp(scores) − Σ scores[answers]`. `vectors` [Q, D] are the query vectors, `table`
-    [C, D] the candidates' embeddings, `bias` [C]. Answer i belongs to row `questions[i]` of the vectors and is row `answers[i]`
+    [C, D] the candidates' embeddings, `bias` [C]. Answer i belongs to row `queries[i]` of the vectors and is row `answers[i]`
     of the table. `weights` [C] say how many entities a sampled candidate stands for.
     """
     if weights is not None:
         bias = weights.log() if bias is None else bias + weights.log()
-    return _SoftmaxLoss.apply(vectors, table, bias, questions, answers, weights)  # type: ignore[no-any-return, no-untyped-call]
+    return _SoftmaxLoss.apply(vectors, table, bias, queries, answers, weights)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _SoftmaxLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, vectors: Tensor, table: Tensor, bias: Tensor | None, questions: Tensor, answers: Tensor, weights: Tensor | None
+        ctx: Any, vectors: Tensor, table: Tensor, bias: Tensor | None, queries: Tensor, answers: Tensor, weights: Tensor | None
     ) -> Tensor:
         scores = table @ vectors.T
         if bias is not None:
             scores += bias[:, None]
-        counts = torch.bincount(questions, minlength=len(vectors)).to(scores.dtype)
-        of_answers = scores[answers, questions]
+        counts = torch.bincount(queries, minlength=len(vectors)).to(scores.dtype)
+        of_answers = scores[answers, queries]
         if weights is not None:
             of_answers = of_answers - weights.log()[answers]
         highest = scores.amax(dim=0)
         totals = scores.sub_(highest).exp_().sum(dim=0)
         loss = counts @ (totals.log() + highest) - of_answers.sum()
-        gradient = scores.mul_(counts / totals).index_put_((answers, questions), scores.new_tensor(-1.0), accumulate=True)
+        gradient = scores.mul_(counts / totals).index_put_((answers, queries), scores.new_tensor(-1.0), accumulate=True)
         return _keep_gradients(ctx, loss, gradient, vectors, table, bias, 1 / len(answers))
 
     @staticmethod
@@ -54,7 +54,7 @@ def binary_loss(
     vectors: Tensor,
     table: Tensor,
     bias: Tensor | None,
-    questions: Tensor,
+    queries: Tensor,
     answers: Tensor,
     weights: Tensor | None,
     label_smoothing: float,
@@ -63,7 +63,7 @@ def binary_loss(
 
     The target is `(1 − label_smoothing) · is_answer + label_smoothing / num_entities`. Arguments are those of `softmax_loss`.
     """
-    arguments = (vectors, table, bias, questions, answers, weights, label_smoothing)
+    arguments = (vectors, table, bias, queries, answers, weights, label_smoothing)
     return _BinaryLoss.apply(*arguments)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -74,7 +74,7 @@ class _BinaryLoss(torch.autograd.Function):
         vectors: Tensor,
         table: Tensor,
         bias: Tensor | None,
-        questions: Tensor,
+        queries: Tensor,
         answers: Tensor,
         weights: Tensor | None,
         label_smoothing: float,
@@ -84,7 +84,7 @@ class _BinaryLoss(torch.autograd.Function):
             scores += bias[:, None]
         num_entities = len(table) if weights is None else float(weights.sum())
         everywhere, at_answers = label_smoothing / num_entities, 1 - label_smoothing
-        of_answers = scores[answers, questions].sum()
+        of_answers = scores[answers, queries].sum()
         per_candidate = scores.sum(dim=1) if label_smoothing else scores.new_zeros(len(table))
         misses = scores.neg_().sigmoid_()  # 1 − p, exact also where p is close to 1
         surprise = -misses.clamp_min(1e-38).log_().sum(dim=1) - everywhere * per_candidate
@@ -93,7 +93,7 @@ class _BinaryLoss(torch.autograd.Function):
             surprise *= weights
             gradient *= weights[:, None]
         loss = surprise.sum() - at_answers * of_answers
-        gradient.index_put_((answers, questions), gradient.new_tensor(-at_answers), accumulate=True)
+        gradient.index_put_((answers, queries), gradient.new_tensor(-at_answers), accumulate=True)
         return _keep_gradients(ctx, loss, gradient, vectors, table, bias, 1 / (num_entities * len(vectors)))
 
     @staticmethod

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from hopwalk.config.settings import ScorerSettings, fold_name
+from hopwalk.config.settings import ScorerSettings
 from hopwalk.data.triples import Triples
 from hopwalk.errors import UnknownNameError, did_you_mean
 from hopwalk.scorers.base import ProductScorer, TrainableScorer
 from hopwalk.scorers.complex import ComplEx
 from hopwalk.scorers.conve import ConvE
 from hopwalk.scorers.distmult import DistMult
+from hopwalk.utils.text import fold_name
 
 MODELS: dict[str, type[ProductScorer]] = {"distmult": DistMult, "complex": ComplEx, "conve": ConvE}
 PYKEEN = "pykeen:"

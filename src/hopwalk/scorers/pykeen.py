@@ -72,12 +72,12 @@ class PykeenScorer(TrainableScorer):
         """The score of every entity as the tail of every question [Q, E]."""
         if not len(heads):
             return torch.empty(0, self.num_entities)
-        num_questions, num_candidates = self.cost.at_once(self.num_entities)
+        num_queries, num_candidates = self.cost.at_once(self.num_entities)
         candidates = _slices(None, self.num_entities, num_candidates)
         return torch.cat(
             [
                 _joined([self._scores(*asked, rows) for rows in candidates])
-                for asked in zip(torch.split(heads, num_questions), torch.split(relations, num_questions), strict=True)
+                for asked in zip(torch.split(heads, num_queries), torch.split(relations, num_queries), strict=True)
             ]
         )
 
@@ -100,9 +100,9 @@ class PykeenScorer(TrainableScorer):
         and where a part has one question, the running ones.
         """
         among = Candidates.all(batch)
-        if self.settings.candidates:
-            _, among = sample_candidates(batch, self.settings.candidates, self.num_entities, generator)
-        placed = Batch(batch.heads, batch.relations, batch.questions, among.answers)
+        if self.settings.num_sampled_tails:
+            _, among = sample_candidates(batch, self.settings.num_sampled_tails, self.num_entities, generator)
+        placed = Batch(batch.heads, batch.relations, batch.queries, among.answers)
         num_candidates = self.num_entities if among.entities is None else len(among.entities)
         at_once, most = self.cost.at_once(num_candidates)
         slices = _slices(among.entities, num_candidates, most)
@@ -111,16 +111,16 @@ class PykeenScorer(TrainableScorer):
             torch.default_generator.manual_seed(seed)
             for first in range(0, len(batch.heads), at_once):
                 part = _part(placed, first, first + at_once)
-                of_questions, of_answers = len(part.heads) / len(batch.heads), len(part.answers) / num_answers
-                of_loss = of_answers if self.settings.loss == "softmax" else of_questions
+                of_queries, of_answers = len(part.heads) / len(batch.heads), len(part.answers) / num_answers
+                of_loss = of_answers if self.settings.loss == "softmax" else of_queries
                 with _running_statistics(self.model, is_needed=len(part.heads) == 1):
-                    loss += self._go_back(part, slices, among.weights, of_loss, of_questions)
+                    loss += self._backward(part, slices, among.weights, of_loss, of_queries)
         optimizer.step()
         with torch.no_grad():
             self.model.post_parameter_update()
         return loss
 
-    def _go_back(self, part: Batch, slices: list[Any], weights: Tensor | None, of_loss: float, of_penalty: float) -> float:
+    def _backward(self, part: Batch, slices: list[Any], weights: Tensor | None, of_loss: float, of_penalty: float) -> float:
         """Add a part's gradients to those there are; its loss. `of_loss` and `of_penalty` are its shares of the batch."""
         if len(slices) == 1:
             loss = of_loss * _loss_of_scores(self._fresh_scores(part, slices[0]), part, self.settings, weights)
@@ -195,43 +195,43 @@ class PykeenScorer(TrainableScorer):
 
 @dataclass(frozen=True)
 class _Cost:
-    """Bytes: Q questions with C candidates make `constant + C · of_candidate + Q · (of_question + C · of_pair)` of tensors."""
+    """Bytes: Q questions with C candidates make `constant + C · of_candidate + Q · (of_query + C · of_pair)` of tensors."""
 
-    of_question: float
+    of_query: float
     of_candidate: float
     of_pair: float
 
     def at_once(self, num_candidates: int) -> tuple[int, int]:
         """How many questions and candidates stay within `BYTES_AT_ONCE`: all candidates if possible; one of each at least."""
         room = BYTES_AT_ONCE - self.of_candidate * num_candidates
-        if self.of_question + self.of_pair * num_candidates > room:
+        if self.of_query + self.of_pair * num_candidates > room:
             room = BYTES_AT_ONCE / 2  # for what the candidates share, and as much for what each question makes
-            most = min(room / max(self.of_candidate, 1), (room - self.of_question) / max(self.of_pair, 1))
+            most = min(room / max(self.of_candidate, 1), (room - self.of_query) / max(self.of_pair, 1))
             num_candidates = max(min(int(most), num_candidates), 1)
-        num_questions = room // max(self.of_question + self.of_pair * num_candidates, 1)
-        return max(int(num_questions), 1), num_candidates
+        num_queries = room // max(self.of_query + self.of_pair * num_candidates, 1)
+        return max(int(num_queries), 1), num_candidates
 
     @property
     def triples_at_once(self) -> int:
         """How many triples stay within `BYTES_AT_ONCE`; one at least."""
-        return max(int(BYTES_AT_ONCE // max(self.of_question + self.of_candidate + self.of_pair, 1)), 1)
+        return max(int(BYTES_AT_ONCE // max(self.of_query + self.of_candidate + self.of_pair, 1)), 1)
 
     @staticmethod
     def measured(scorer: PykeenScorer, relation_id: int) -> _Cost:
         """By scoring few questions of a relation with few candidates."""
         (few, more), (some, others) = (2, 4), (8, 16)
         made = {}
-        for questions, candidates in itertools.product((few, more), (some, others)):
-            heads, rows = (torch.arange(count) % scorer.num_entities for count in (questions, candidates))
+        for queries, candidates in itertools.product((few, more), (some, others)):
+            heads, rows = (torch.arange(count) % scorer.num_entities for count in (queries, candidates))
             with torch.inference_mode(False), torch.no_grad(), _CountedBytes() as counted:
                 scorer._forget()
                 scorer._scores(heads, torch.full_like(heads, relation_id), rows)
-            made[questions, candidates] = counted.total
+            made[queries, candidates] = counted.total
         pairs = (others - some) * (more - few)
         of_pair = max((made[more, others] - made[more, some] - made[few, others] + made[few, some]) / pairs, 0)
-        of_question = (made[more, some] - made[few, some]) / (more - few) - some * of_pair
+        of_query = (made[more, some] - made[few, some]) / (more - few) - some * of_pair
         of_candidate = (made[few, others] - made[few, some]) / (others - some) - few * of_pair
-        return _Cost(max(of_question, 0), max(of_candidate, 0), of_pair)
+        return _Cost(max(of_query, 0), max(of_candidate, 0), of_pair)
 
     @staticmethod
     def highest(*costs: _Cost) -> _Cost:
@@ -261,9 +261,9 @@ def _is_dense(value: Any) -> bool:
 
 def _loss_of_scores(scores: Tensor, batch: Batch, settings: ScorerSettings, weights: Tensor | None = None) -> Tensor:
     """The loss of scores [Q, C] by plain autograd: the same as `losses.softmax_loss` and `losses.binary_loss` of those scores."""
-    of_answers = scores[batch.questions, batch.answers].sum()
+    of_answers = scores[batch.queries, batch.answers].sum()
     if settings.loss == "softmax":
-        counts = torch.bincount(batch.questions, minlength=len(scores)).to(scores.dtype)
+        counts = torch.bincount(batch.queries, minlength=len(scores)).to(scores.dtype)
         totals = torch.logsumexp(scores if weights is None else scores + weights.log(), dim=1)
         return (counts @ totals - of_answers) / max(len(batch.answers), 1)
     num_entities = scores.shape[1] if weights is None else float(weights.sum())
@@ -279,8 +279,8 @@ def _joined(parts: list[Tensor]) -> Tensor:
 
 def _part(batch: Batch, first: int, last: int) -> Batch:
     """The questions from `first` to before `last`."""
-    own = (batch.questions >= first) & (batch.questions < last)
-    return Batch(batch.heads[first:last], batch.relations[first:last], batch.questions[own] - first, batch.answers[own])
+    own = (batch.queries >= first) & (batch.queries < last)
+    return Batch(batch.heads[first:last], batch.relations[first:last], batch.queries[own] - first, batch.answers[own])
 
 
 def _slices(rows: Tensor | None, count: int, size: int) -> list[Any]:

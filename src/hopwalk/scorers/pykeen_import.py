@@ -14,7 +14,7 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import DataError, SettingsError
-from hopwalk.learning.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
+from hopwalk.learning.ranking import filtered_answers, metrics, rank_answers, split_queries
 from hopwalk.learning.run import Run, refuse_used_folder
 from hopwalk.learning.training import arrays_of
 from hopwalk.scorers.pykeen import PykeenScorer
@@ -22,7 +22,7 @@ from hopwalk.scorers.pykeen_models import WITH_INVERSES, installed_pykeen
 from hopwalk.scorers.runs import SCORER, describe
 
 
-def adopt(
+def import_model(
     model: Any,
     dataset: Dataset,
     *,
@@ -34,7 +34,7 @@ def adopt(
 
     It takes the live model, for example `pipeline(…).model`: PyKEEN's own `trained_model.pkl` is a pickle, whose loading runs
     whatever code is in it, so hopwalk does not read it. The labels are those of PyKEEN's training factory. The scores are not
-    calibrated; `adopt_into` does that.
+    calibrated; `import_model_into` does that.
     """
     models = installed_pykeen().models
     if not isinstance(model, models.ERModel) or isinstance(model, models.InductiveERModel):
@@ -49,7 +49,7 @@ def adopt(
     return scorer.eval()
 
 
-def adopt_into(path: str | Path, model: Any, factory: Any, dataset: Dataset, settings: Settings | None = None) -> Run:
+def import_model_into(path: str | Path, model: Any, factory: Any, dataset: Dataset, settings: Settings | None = None) -> Run:
     """A run folder with a model that PyKEEN trained, calibrated on dev; `factory` is the one it was trained on.
 
     `scorer.dimension` and `scorer.model_options` must be the arguments the model was made with, so that it can be built again;
@@ -58,7 +58,7 @@ def adopt_into(path: str | Path, model: Any, factory: Any, dataset: Dataset, set
     path, settings = Path(path), settings or Settings()
     refuse_used_folder(path)
     entity_to_id, relation_to_id = _labels_of(factory)
-    adopted = adopt(model, dataset, entity_to_id=entity_to_id, relation_to_id=relation_to_id, settings=settings.scorer)
+    adopted = import_model(model, dataset, entity_to_id=entity_to_id, relation_to_id=relation_to_id, settings=settings.scorer)
     scorer, settings = _built_again(adopted, settings, dataset.facts)
     about = {"kind": SCORER, "status": "begun", "adopted_from": f"PyKEEN {installed_pykeen().version.get_version()}"}
     run = Run.create(path, dataset, settings, about)
@@ -134,7 +134,7 @@ def _some(labels: list[str], most: int = 3) -> str:
 
 
 def _dev_mrr(scorer: PykeenScorer, dataset: Dataset) -> float | None:
-    questions, known = questions_of(dataset, "valid"), answers_to_leave_out(dataset, "valid")
-    if not len(questions):
+    queries, known = split_queries(dataset, "valid"), filtered_answers(dataset, "valid")
+    if not len(queries):
         return None
-    return metrics(rank_answers(scorer.numpy_scores, questions, known, num_entities=scorer.num_entities)).mrr
+    return metrics(rank_answers(scorer.numpy_scores, queries, known, num_entities=scorer.num_entities)).mrr

@@ -13,7 +13,7 @@ import torch
 
 from hopwalk.config.settings import ScorerSettings
 from hopwalk.data.triples import Triples
-from hopwalk.errors import MissingExtraError, SettingsError, UnknownNameError, did_you_mean
+from hopwalk.errors import MissingPackageError, SettingsError, UnknownNameError, did_you_mean
 from hopwalk.utils.quiet import quiet
 
 WITH_INVERSES = "create_inverse_triples"  # a model option that is ours: whether head questions have embeddings of their own
@@ -38,7 +38,7 @@ def installed_pykeen() -> Any:
         import pykeen.utils
         import pykeen.version
     except ImportError:
-        raise MissingExtraError("pykeen", "pykeen", "A scorer of PyKEEN's") from None
+        raise MissingPackageError("pykeen", "A scorer of PyKEEN's") from None
     return pykeen
 
 

@@ -15,16 +15,16 @@ from hopwalk.data.triples import TriplePacking, sorted_unique
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Q questions, and their answers one after the other: answer i belongs to question `questions[i]` and is `answers[i]`."""
+    """Q questions, and their answers one after the other: answer i belongs to question `queries[i]` and is `answers[i]`."""
 
     heads: Tensor
     relations: Tensor
-    questions: Tensor
+    queries: Tensor
     answers: Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingQuestions:
+class TrainingQueries:
     """All questions; those of one head stand together. The answers of question q are `answers[offsets[q]:offsets[q + 1]]`."""
 
     heads: Tensor
@@ -36,7 +36,7 @@ class TrainingQuestions:
         return len(self.heads)
 
     @staticmethod
-    def of(dataset: Dataset) -> TrainingQuestions:
+    def of(dataset: Dataset) -> TrainingQueries:
         """The questions of the data set's facts and, turned round, of their inverses."""
         facts, ids = dataset.facts, dataset.relation_ids
         packing = TriplePacking(len(dataset.entities), ids.num_directed)
@@ -45,7 +45,7 @@ class TrainingQuestions:
         pairs = triples.heads.astype(np.int64) * ids.num_directed + triples.relations
         starts = np.flatnonzero(np.diff(pairs, prepend=-1))
         columns = (triples.heads[starts], triples.relations[starts], np.append(starts, len(pairs)), triples.tails)
-        return TrainingQuestions(*(torch.from_numpy(column.astype(np.int64)) for column in columns))
+        return TrainingQueries(*(torch.from_numpy(column.astype(np.int64)) for column in columns))
 
     def num_batches(self, size: int) -> int:
         """How many batches of at most `size` questions there are."""
@@ -56,10 +56,10 @@ class TrainingQuestions:
         for chosen in torch.randperm(len(self), generator=generator).tensor_split(self.num_batches(size)):
             starts = self.offsets[chosen]
             counts = self.offsets[chosen + 1] - starts
-            questions = torch.repeat_interleave(counts)
+            queries = torch.repeat_interleave(counts)
             firsts = torch.cumsum(counts, 0) - counts
-            rows = torch.arange(len(questions)) + (starts - firsts)[questions]
-            yield Batch(self.heads[chosen], self.relations[chosen], questions, self.answers[rows])
+            rows = torch.arange(len(queries)) + (starts - firsts)[queries]
+            yield Batch(self.heads[chosen], self.relations[chosen], queries, self.answers[rows])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,20 +1,20 @@
-"""Scorers in run folders: trained into them, loaded from them, put together from several."""
+"""Scorers in run folders: trained into them, loaded from them, combined into ensembles."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hopwalk.config.settings import Settings, fold_name
+from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
-from hopwalk.learning.calibration import calibrate, measure_reliability
-from hopwalk.learning.run import Run, copy_run, refuse_used_folder
-from hopwalk.learning.tensorboard import TensorBoard
-from hopwalk.learning.training import Watcher, best_arrays, load_arrays, train
-from hopwalk.scorers.base import Calibration, Scorer
+from hopwalk.learning.calibration import Calibration, calibrate, measure_reliability
+from hopwalk.learning.callbacks import Callback, TensorBoard
+from hopwalk.learning.run import FINISHED, Run, copy_run, refuse_used_folder
+from hopwalk.learning.training import best_arrays, load_arrays, train
+from hopwalk.scorers.base import Scorer, TrainableScorer
 from hopwalk.scorers.card import write_card
 from hopwalk.scorers.ensemble import Ensemble
 from hopwalk.scorers.models import PYKEEN, build_scorer
@@ -30,72 +30,43 @@ def train_into(
     settings: Settings,
     *,
     resume: bool = False,
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     tensorboard: bool = False,
-) -> Run:
-    """Train a scorer into a run folder, or go on with the run that is there; the finished or interrupted run."""
-    scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer, dataset.facts)
-    watchers = [*watchers, TensorBoard(path / "tensorboard")] if tensorboard else watchers
-    is_there = resume and (path / "run.json").exists()
-    run = _continued(path, dataset, settings) if is_there else _begun(path, dataset, settings, resume)
-    if run.about.get("status") == "finished":
-        return run
-    learnt = _with_valid_learnt(dataset) if settings.scorer.learn_valid else dataset
-    outcome = train(run, ScorerLearner(scorer, learnt, settings.scorer), watchers)
-    if outcome is None:  # stopped before it was as far as it had been before
-        return run
-    describe(run, scorer, learnt, outcome)
-    if outcome["status"] == "finished":
-        run.checkpoint_path.unlink(missing_ok=True)
-    return run
+    scorer: TrainableScorer | None = None,
+) -> tuple[Run, Scorer]:
+    """Train a scorer into a run folder, or resume the run that is there; the finished or interrupted run, and its scorer.
 
-
-def _with_valid_learnt(dataset: Dataset) -> Dataset:
-    """The data set with its dev facts among those to learn, and so without dev questions."""
-    return replace(dataset.with_valid_as_facts(), valid=dataset.valid[:0])
-
-
-def _begun(path: Path, dataset: Dataset, settings: Settings, resume: bool) -> Run:
-    refuse_used_folder(path, resume=resume)
-    return Run.create(path, dataset, settings, {"kind": SCORER, "status": "training"})
-
-
-def _continued(path: Path, dataset: Dataset, settings: Settings) -> Run:
-    run = Run.open(path)
-    run.require_kind(SCORER)
-    run.require_same_data(dataset)
-    require_same_settings(run, settings, ["scorer"])
-    return run
-
-
-def require_same_settings(run: Run, settings: Settings, groups: Sequence[str]) -> None:
-    """An error if the run was begun with other settings in these groups; a model may be written in other ways."""
-    for group in groups:
-        now, then = getattr(settings, group).model_dump(), getattr(run.settings, group).model_dump()
-        for name, value in now.items():
-            is_same_model = name == "model" and fold_name(value) == fold_name(then[name])
-            if value != then[name] and not is_same_model:
-                raise SettingsError(
-                    f"the run in {run.path} has {group}.{name} = {then[name]!r}, not {value!r}: it cannot go on with another",
-                    remedy="Give the settings it was begun with, or choose another folder.",
-                )
+    `scorer` is the untrained one of these settings, if it is built already.
+    """
+    scorer = scorer or build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer, dataset.facts)
+    callbacks = [*callbacks, TensorBoard(path / "tensorboard")] if tensorboard else callbacks
+    run = Run.find(path, dataset, settings, kind=SCORER, groups=["scorer"]) if resume else None
+    run = run or Run.begin(path, dataset, settings, kind=SCORER, resume=resume)
+    if run.is_finished:
+        return run, load_scorer(path)
+    trained_on = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
+    outcome = train(run, ScorerLearner(scorer, trained_on, settings.scorer), callbacks)
+    if outcome is not None:
+        describe(run, scorer, trained_on, outcome)
+        if outcome["status"] == FINISHED:
+            run.checkpoint_path.unlink(missing_ok=True)
+    return run, scorer
 
 
 def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]) -> None:
-    """Find out how the scorer's scores become probabilities, and write that, the outcome and the card into the run folder.
+    """Calibrate the scorer on dev, and write calibration, outcome and card into the run folder.
 
-    A model of ours that was trained with binary cross-entropy gives log-odds by itself, and stays as it is; others are fitted
-    to dev.
+    Scores of our models trained with binary cross-entropy are log-odds already, and stay as they are.
     """
     is_ours = not run.settings.scorer.model.lower().startswith(PYKEEN)  # distances, for one, are never above zero
     if run.about["kind"] == SCORER and run.settings.scorer.loss == "binary" and is_ours:
-        reliability = measure_reliability(scorer, dataset, "valid")
+        reliability = measure_reliability(scorer.numpy_scores, scorer.calibration, dataset, "valid")
     else:
-        scorer.calibration, reliability = calibrate(scorer, dataset)
+        scorer.calibration, reliability = calibrate(scorer.numpy_scores, dataset)
     found = {"calibration": asdict(scorer.calibration), "reliability": reliability.to_dict() if reliability else None}
     about = run.about | outcome | found
     write_card(run, about)
-    run.write_about(about)  # last: what is called finished is whole
+    run.write_about(about)  # last: a run that is called finished is complete
 
 
 def load_scorer(path: str | Path) -> Scorer:
@@ -113,35 +84,35 @@ def load_scorer(path: str | Path) -> Scorer:
 
 
 def calibration_of(run: Run) -> Calibration:
-    """How the run says its scores become probabilities."""
-    said: Any = run.about.get("calibration", {})
+    """The calibration that the run has written."""
+    values: Any = run.about.get("calibration", {})
     try:
-        return Calibration(float(said.get("slope", 1)), float(said.get("offset", 0)), bool(said.get("is_relative", False)))
+        return Calibration(float(values.get("slope", 1)), float(values.get("offset", 0)), bool(values.get("is_relative", False)))
     except (TypeError, ValueError, AttributeError):
         raise RunError("run.json is damaged: its calibration cannot be read", path=run.path, remedy=RETRAIN) from None
 
 
 def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
-    """A run folder that holds copies of the runs as members of an ensemble."""
+    """A run folder with copies of the runs as members of an ensemble."""
     if len(members) < 2:
-        raise SettingsError("an ensemble needs two runs or more")
+        raise SettingsError("an ensemble needs at least two runs")
     refuse_used_folder(path)
     runs = [Run.open(member) for member in members]
+    first = runs[0]
     for run in runs[1:]:
-        run.require_same_data(runs[0].dataset)
-        if run.settings.scorer.learn_valid != runs[0].settings.scorer.learn_valid:
-            problem = f"only one of this run and {runs[0].path} has learnt the dev facts"
-            raise RunError(problem, path=run.path, remedy="Combine runs that have, or runs that have not.")
+        run.require_same_data(first.dataset)
+        if run.settings.scorer.train_on_valid != first.settings.scorer.train_on_valid:
+            problem = f"of this run and {first.path} only one was trained on the dev set"
+            raise RunError(problem, path=run.path, remedy="Combine runs that all were, or that all were not.")
     ensemble = Ensemble([load_scorer(member) for member in members])
     names = [f"{number}-{run.settings.scorer.model.replace(':', '-')}" for number, run in enumerate(runs, start=1)]
     for name, run in zip(names, runs, strict=True):
         copy_run(run.path, path / "members" / name)
     folders = [run.path.resolve().name for run in runs]
     about = {"kind": ENSEMBLE, "status": "begun", "members": names, "combined_from": folders}
-    combined = Run.create(path, runs[0].dataset, runs[0].settings, about)
-    dataset = runs[0].dataset
-    learnt = _with_valid_learnt(dataset) if runs[0].settings.scorer.learn_valid else dataset
-    describe(combined, ensemble, learnt, {"status": "finished"})
+    combined = Run.create(path, first.dataset, first.settings, about)
+    dataset = first.dataset.with_valid_in_training() if first.settings.scorer.train_on_valid else first.dataset
+    describe(combined, ensemble, dataset, {"status": FINISHED})
     return combined
 
 

@@ -12,10 +12,10 @@ from hopwalk.config.settings import ScorerSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError
 from hopwalk.learning.optimizers import Optimizer
-from hopwalk.learning.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
+from hopwalk.learning.ranking import filtered_answers, metrics, rank_answers, split_queries
 from hopwalk.learning.training import Learner, OnBatch
 from hopwalk.scorers.base import TrainableScorer
-from hopwalk.scorers.queries import TrainingQuestions
+from hopwalk.scorers.queries import TrainingQueries
 
 
 class ScorerLearner(Learner):
@@ -30,15 +30,15 @@ class ScorerLearner(Learner):
         self.epochs, self.evaluate_every, self.patience = settings.epochs, settings.evaluate_every, settings.patience
         self._scorer, self._batch_size = scorer, settings.batch_size
         self._learning_rate, self._learning_rate_decay = settings.learning_rate, settings.learning_rate_decay
-        self._questions = TrainingQuestions.of(dataset)
-        self._dev, self._known = questions_of(dataset, "valid"), answers_to_leave_out(dataset, "valid")
+        self._queries = TrainingQueries.of(dataset)
+        self._dev, self._known = split_queries(dataset, "valid"), filtered_answers(dataset, "valid")
         self._optimizer = Optimizer(scorer, settings.optimizer, settings.learning_rate)
 
     def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
         """One pass over all questions; the mean loss."""
         self._optimizer.set_learning_rate(self._learning_rate * self._learning_rate_decay ** (epoch - 1))
-        num_batches, total = self._questions.num_batches(self._batch_size), 0.0
-        for number, batch in enumerate(self._questions.batches(self._batch_size, generator), start=1):
+        num_batches, total = self._queries.num_batches(self._batch_size), 0.0
+        for number, batch in enumerate(self._queries.batches(self._batch_size, generator), start=1):
             loss = self._scorer.learn(batch, self._optimizer, generator)
             total += loss
             on_batch(number, num_batches, {"loss": loss})

@@ -9,8 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from hopwalk.config.settings import Settings, changed, dotted_names, fold_name
+from hopwalk.config.settings import Settings, changed, dotted_names
 from hopwalk.errors import SettingsError, did_you_mean
+from hopwalk.utils.text import fold_name
 
 READY = ("paper", "modern")
 WALKER = "walker"

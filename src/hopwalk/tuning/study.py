@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hopwalk.config.settings import Settings, changed, fold_name, settings_toml
+from hopwalk.config.loading import settings_toml
+from hopwalk.config.settings import Settings, changed
 from hopwalk.data.dataset import Dataset
-from hopwalk.errors import DataError, DivergedError, MissingExtraError, SavedFileError, SettingsError
+from hopwalk.errors import DataError, DivergedError, MissingPackageError, SavedFileError, SettingsError
+from hopwalk.learning.callbacks import MakeCallbacks, TrainingPlan, no_callbacks
 from hopwalk.learning.run import Run, write_text
-from hopwalk.learning.training import Watcher
 from hopwalk.scorers import runs as scorer_runs
 from hopwalk.tuning.spaces import WALKER, Choice, Space, load_space, space_json
 from hopwalk.utils.charts import bar_chart
+from hopwalk.utils.text import fold_name
 from hopwalk.walker import runs as walker_runs
 
 if TYPE_CHECKING:
@@ -71,7 +73,6 @@ class Tuned:
 
 
 OnTrial = Callable[[int, int, Mapping[str, Any]], None]  # number (from 1), how many in all, values
-MakeWatchers = Callable[[str, int], Sequence[Watcher]]
 
 
 def tune_into(
@@ -86,7 +87,7 @@ def tune_into(
     pruner: Pruner = "median",
     fixed: Sequence[str] = (),
     on_trial: OnTrial = lambda *_: None,
-    make_watchers: MakeWatchers = lambda *_: (),
+    make_callbacks: MakeCallbacks = no_callbacks,
 ) -> Tuned:
     """Try settings until there are so many trials in the study, the best dev MRR of each being what counts; test is never asked.
 
@@ -97,14 +98,14 @@ def tune_into(
         raise DataError(f"{dataset.name} has no dev questions to tune on", remedy=remedy)
     if pruner not in PRUNERS:
         raise SettingsError(f"there is no pruner {pruner!r}", remedy=f"There are {', '.join(PRUNERS)}.")
-    if settings.scorer.learn_valid or settings.walker.learn_valid:
-        raise SettingsError("who has learnt the dev facts cannot be tuned on them", remedy="Leave learn_valid out.")
+    if settings.scorer.train_on_valid or settings.walker.train_on_valid:
+        raise SettingsError("a model trained on the dev set cannot be tuned on it", remedy="Leave train_on_valid out.")
     if not study_path.suffix:
         raise SettingsError("the file of a study has an ending", path=study_path, remedy=f"For example: {study_path}.db")
     dimensions = load_space(space, what, settings, fixed)
     seed = settings.walker.seed if what == WALKER else settings.scorer.seed
     study = _study(study_path, pruner, _identity(dataset, settings, what, dimensions, scorer_run))
-    search = _Search(study, study_path.with_suffix(""), dataset, settings, what, dimensions, make_watchers)
+    search = _Search(study, study_path.with_suffix(""), dataset, settings, what, dimensions, make_callbacks)
     was_interrupted = False
     try:
         search.prepare(scorer_run)
@@ -121,7 +122,7 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise MissingExtraError("optuna", "tune", "tuning") from None
+        raise MissingPackageError("optuna", "tuning") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 
@@ -192,10 +193,10 @@ class _Search:
         settings: Settings,
         what: str,
         space: Space,
-        make_watchers: MakeWatchers,
+        make_callbacks: MakeCallbacks,
     ) -> None:
         self._study, self._folder, self._dataset, self._settings = study, folder, dataset, settings
-        self._what, self._space, self._make_watchers = what, space, make_watchers
+        self._what, self._space, self._make_callbacks = what, space, make_callbacks
         self._scorer: Path | None = None
         self._states = _optuna().trial.TrialState
 
@@ -206,7 +207,7 @@ class _Search:
 
     def prepare(self, scorer_run: Path | None) -> None:
         """Train the walker's scorer, once; take up trials that were stopped; begin a new study with the recipe's own values."""
-        if self._what == WALKER and walker_runs.needs_scorer(self._settings):
+        if self._what == WALKER and self._settings.walker.needs_scorer:
             self._scorer = scorer_run or self._trained_scorer()
         for stopped in self._study.get_trials(states=(self._states.RUNNING,)):
             attributes = {"folder": stopped.user_attrs.get("folder", f"trial-{stopped.number}")}
@@ -219,9 +220,10 @@ class _Search:
                 self._study.enqueue_trial(own)
 
     def _trained_scorer(self) -> Path:
-        watchers = self._make_watchers("scorer", self._settings.scorer.epochs)
-        run = scorer_runs.train_into(self._folder / "scorer", self._dataset, self._settings, resume=True, watchers=watchers)
-        if run.about.get("status") != "finished":
+        callbacks = self._make_callbacks(TrainingPlan("scorer", self._settings.scorer.epochs))
+        folder = self._folder / "scorer"
+        run, _ = scorer_runs.train_into(folder, self._dataset, self._settings, resume=True, callbacks=callbacks)
+        if not run.is_finished:
             raise KeyboardInterrupt
         return run.path
 
@@ -239,7 +241,7 @@ class _Search:
         except (optuna.TrialPruned, DivergedError):
             self._study.tell(trial, state=self._states.PRUNED)
         else:
-            if run.about.get("status") != "finished":
+            if not run.is_finished:
                 return False
             trial.set_user_attr("epochs", run.about["epochs"])
             self._study.tell(trial, float(run.about["valid_mrr"]))
@@ -248,15 +250,15 @@ class _Search:
 
     def _train(self, folder: Path, settings: Settings, trial: optuna.Trial) -> Run:
         if self._what != WALKER:
-            watchers = [_Judge(trial, folder), *self._make_watchers("scorer", settings.scorer.epochs)]
-            return scorer_runs.train_into(folder, self._dataset, settings, resume=True, watchers=watchers)
+            callbacks = [_Judge(trial, folder), *self._make_callbacks(TrainingPlan("scorer", settings.scorer.epochs))]
+            return scorer_runs.train_into(folder, self._dataset, settings, resume=True, callbacks=callbacks)[0]
         return walker_runs.train_into(
             folder,
             self._dataset,
             settings,
             scorer_run=self._scorer,
             resume=True,
-            make_watchers=lambda kind, epochs: [_Judge(trial, folder), *self._make_watchers(kind, epochs)],
+            make_callbacks=lambda plan: [_Judge(trial, folder), *self._make_callbacks(plan)],
         )
 
     def _keep_the_best(self) -> None:

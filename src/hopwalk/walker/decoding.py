@@ -1,4 +1,4 @@
-"""From walks to ranked entities: by their paths, by the probability of these alone, by the scorer, and by a blend."""
+"""From walks to ranked entities: by the policy, re-ranked with the scorer, by the scorer alone, and by a blend."""
 
 from __future__ import annotations
 
@@ -7,89 +7,112 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from hopwalk.config.settings import Settings
 from hopwalk.data.triples import Ids
 from hopwalk.utils.parallel import on_all_threads
-from hopwalk.walker.beam import Beam, Reached, beam_search
-from hopwalk.walker.environment import Questions, Walker
-from hopwalk.walker.scorer_logits import Opinions
+from hopwalk.walker.beam import Beam, beam_search
+from hopwalk.walker.environment import Environment, Queries
+from hopwalk.walker.scorer_logits import ScorerLogits
 
-WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)  # of paths in the blend, to choose from on dev
-PATHS, PROBABILITY, SCORER, BLEND = "paths", "probability", "scorer", "blend"
+# Rankings of a walker's answers, in Python, JSON, tables and docs alike. A walker without a scorer has the first only.
+POLICY = "policy"  # by the probability of the policy's paths, as the paper ranks
+RERANKED = "reranked"  # by that probability times the scorer's probability of the entity, to the power walker.rerank_weight
+SCORER = "scorer"  # by the scorer alone; every entity is ranked
+BLEND = "blend"  # by the scorer's logit plus blend_weight times the log-probability of the paths; every entity is ranked
+RANKINGS = (POLICY, RERANKED, SCORER, BLEND)
+BLEND_WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)  # to choose from on dev
 WALKS_AT_ONCE, SCORES_AT_ONCE = 4096, 2**23  # bound the memory, whatever the beam and the number of entities
 
 
 class Decoder:
-    """Scores of all entities for `ranking.rank_answers_by`, made from walks and from the scorer."""
+    """Answers queries with walks: searches the graph, and scores all entities for `ranking.rank_answers_by`."""
 
-    def __init__(self, walker: Walker, settings: Settings, opinions: Opinions | None) -> None:
-        self._walker, self._settings, self._opinions = walker, settings.walk, opinions
-        self._pooling = settings.walker.pooling
-        self._reward_weight = settings.walker.reward_weight if opinions else 0.0
+    def __init__(
+        self,
+        environment: Environment,
+        settings: Settings,
+        scorer_logits: ScorerLogits | None,
+        blend_weight: float | None = None,
+    ) -> None:
+        self.environment, self.settings, self.scorer_logits = environment, settings, scorer_logits
+        self.blend_weight = blend_weight
 
     @property
-    def questions_at_once(self) -> int:
-        """How many questions are decoded together."""
-        return max(min(WALKS_AT_ONCE // self._settings.beam, SCORES_AT_ONCE // max(self._walker.graph.num_entities, 1)), 1)
+    def queries_at_once(self) -> int:
+        """How many queries are decoded together."""
+        by_entities = SCORES_AT_ONCE // max(self.environment.graph.num_entities, 1)
+        return max(min(WALKS_AT_ONCE // self.settings.walk.beam, by_entities), 1)
 
-    def searched(self, questions: Questions, log_odds: torch.Tensor | None, *, blocks_known: bool = True) -> Beam:
-        """Where the walks of some questions lead; `log_odds` [Q, E] are the scorer's."""
-        walk = self._settings
+    @property
+    def own_ranking(self) -> str:
+        """The ranking by which training selects the best epoch: re-ranked if the settings say so, else by the policy."""
+        return RERANKED if self.scorer_logits is not None and self.settings.walker.rerank_weight else POLICY
+
+    def logits(self, queries: Queries) -> Tensor | None:
+        """The scorer's logits of all entities [Q, E]; None without a scorer."""
+        return self.scorer_logits.of(queries.heads, queries.relations) if self.scorer_logits else None
+
+    def search(
+        self, queries: Queries, scorer_logits: Tensor | None, *, beam: int | None = None, blocks_known: bool = True
+    ) -> Beam:
+        """The beam of some queries, as wide as the settings say or as given."""
         return beam_search(
-            self._walker,
-            questions,
-            hops=walk.hops,
-            beam=walk.beam,
-            pooling=self._pooling,
-            log_odds=log_odds,
+            self.environment,
+            queries,
+            hops=self.settings.walk.hops,
+            beam=beam or self.settings.walk.beam,
+            pooling=self.settings.walker.pooling,
+            scorer_logits=scorer_logits,
             blocks_known=blocks_known,
         )
 
-    def reached(self, questions: Questions, *, num_paths: int = 1, blocks_known: bool = True) -> Reached:
-        """What the walks of some questions reach, with the best paths to every entity."""
-        return self.searched(questions, self._log_odds(questions), blocks_known=blocks_known).reached(num_paths=num_paths)
+    def rankings(self, blend_weights: Sequence[float] = ()) -> list[str]:
+        """The names of the rankings that `scores` gives; each blend has its weight in its name."""
+        if self.scorer_logits is None:
+            return [POLICY]
+        return [POLICY, RERANKED, SCORER, *(blend_name(weight) for weight in blend_weights)]
 
-    def _log_odds(self, questions: Questions) -> torch.Tensor | None:
-        return self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None
+    def scores(
+        self, heads: Ids, relations: Ids, blend_weights: Sequence[float] = (), rankings: Sequence[str] | None = None
+    ) -> dict[str, NDArray[np.float32]]:
+        """The scores of all entities by each ranking, -inf where no path leads to an entity [Q, E].
 
-    def path_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
-        """The score of every entity by its paths, -inf where none leads to it [Q, E]."""
-        return self._by_paths(heads, relations, [PATHS])[PATHS]
-
-    def _by_paths(self, heads: Ids, relations: Ids, names: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Scores by paths, by their probability alone, or both."""
-        found = {name: np.empty((len(heads), self._walker.graph.num_entities), dtype=np.float32) for name in names}
+        Every query is searched and scored once, whatever the number of rankings; `rankings` limits them to some.
+        """
+        names = self.rankings(blend_weights) if rankings is None else list(rankings)
+        found = {name: np.empty((len(heads), self.environment.graph.num_entities), dtype=np.float32) for name in names}
 
         def decode(first: int) -> None:
-            rows = slice(first, first + self.questions_at_once)
-            questions = Questions(_ids(heads[rows]), _ids(relations[rows]))
-            log_odds = self._log_odds(questions)
-            beam = self.searched(questions, log_odds)
-            beams = {PROBABILITY: beam, PATHS: beam}
-            if log_odds is not None and self._reward_weight:
-                beams[PATHS] = beam.rewarded(log_odds, self._reward_weight)
-            for name, scores in found.items():
-                scores[rows] = beams[name].all_scores().numpy()
+            rows = slice(first, first + self.queries_at_once)
+            queries = Queries(_ids(heads[rows]), _ids(relations[rows]))
+            for name, scores in self._scores(queries, blend_weights, names).items():
+                found[name][rows] = scores.numpy()
 
-        on_all_threads(decode, range(0, len(heads), self.questions_at_once))
+        on_all_threads(decode, range(0, len(heads), self.queries_at_once))
         return found
 
-    def scores(self, heads: Ids, relations: Ids, weights: Sequence[float]) -> dict[str, NDArray[np.float32]]:
-        """Scores by paths, by their probability alone, by the scorer, and by blends; only those that differ, as `names` says."""
-        by_paths = self._by_paths(heads, relations, [name for name in self.names([]) if name != SCORER])
-        if self._opinions is None:
-            return by_paths
-        by_scorer = self._opinions.log_odds(_ids(heads), _ids(relations)).numpy()
-        by_probability = by_paths.get(PROBABILITY, by_paths[PATHS])
-        blends = {blend_name(weight): blend(by_probability, by_scorer, weight) for weight in weights}
-        return {**by_paths, SCORER: by_scorer, **blends}
-
-    def names(self, weights: Sequence[float]) -> list[str]:
-        """What `scores` gives."""
-        if self._opinions is None:
-            return [PATHS]
-        return [PATHS, *([PROBABILITY] if self._reward_weight else []), SCORER, *(blend_name(weight) for weight in weights)]
+    def _scores(self, queries: Queries, blend_weights: Sequence[float], names: Sequence[str]) -> dict[str, Tensor]:
+        logits = self.logits(queries)
+        found: dict[str, Tensor] = {}
+        if logits is not None and SCORER in names:
+            found[SCORER] = logits
+        if any(name != SCORER for name in names):
+            beam = self.search(queries, logits)
+            by_policy = beam.all_scores()
+            if POLICY in names:
+                found[POLICY] = by_policy
+            if logits is not None and RERANKED in names:
+                weight = self.settings.walker.rerank_weight
+                found[RERANKED] = beam.reranked(logits, weight).all_scores() if weight else by_policy
+            if logits is not None:
+                found |= {
+                    blend_name(weight): blend(by_policy, logits, weight)
+                    for weight in blend_weights
+                    if blend_name(weight) in names
+                }
+        return found
 
 
 def blend_name(weight: float) -> str:
@@ -97,17 +120,15 @@ def blend_name(weight: float) -> str:
     return f"{BLEND} {weight:g}"
 
 
-def blend(by_paths: NDArray[np.float32], by_scorer: NDArray[np.float32], weight: float) -> NDArray[np.float32]:
-    """The scorer's log-odds, and for entities that a path leads to `weight` times how far its log-probability is above the least.
+def blend(path_scores: Tensor, scorer_logits: Tensor, weight: float) -> Tensor:
+    """The scorer's logits, plus `weight` times how far the log-probability of an entity's paths is above the least of the query.
 
-    So entities that no path leads to have nothing but the scorer's opinion.
+    Both are [Q, C] for the same C entities. Entities that no path reaches, whose path score is -inf, keep the scorer's logit.
     """
-    is_reached = by_paths > -np.inf
-    least = np.min(by_paths, axis=1, keepdims=True, where=is_reached, initial=0.0)
-    above = np.subtract(by_paths, least, out=np.zeros_like(by_paths), where=is_reached)
-    blended: NDArray[np.float32] = by_scorer + np.float32(weight) * above
-    return blended
+    is_reached = path_scores > -torch.inf
+    least = path_scores.masked_fill(~is_reached, 0.0).amin(dim=1, keepdim=True)
+    return scorer_logits + weight * (path_scores - least).masked_fill(~is_reached, 0.0)
 
 
-def _ids(ids: Ids) -> torch.Tensor:
+def _ids(ids: Ids) -> Tensor:
     return torch.from_numpy(ids.astype(np.int64))

@@ -31,7 +31,7 @@ class _Dense(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, table: Tensor, offsets: Tensor, columns: Tensor) -> Tensor:
         starts = torch.arange(len(vectors)) * len(table)
-        places = ragged.spread(starts, offsets).add_(columns)
+        places = ragged.repeat_per_row(starts, offsets).add_(columns)
         ctx.save_for_backward(vectors, table, places)
         return (vectors @ table.t()).view(-1).index_select(0, places)
 

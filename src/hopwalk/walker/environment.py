@@ -1,6 +1,6 @@
-"""One step of a walk, for sampling, beam search and explanation alike: which edges can be taken, and how likely each is.
+"""The environment of the walk (§2.2): states, legal actions with their probabilities, transitions.
 
-Q questions, S walks, N edges that S walks can take next.
+Sampling, beam search and explanation all take the same `step`. Q queries, S walks, N actions of S walks together.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from torch import Tensor
 from hopwalk.data.graph import Graph
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.walker import ragged
-from hopwalk.walker.policy import Memory, Policy
+from hopwalk.walker.lstm import look_up
+from hopwalk.walker.policy import PathEncoding, Policy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_MARKS = 2**25  # bytes to mark known answers in; where that is too little they are looked up in a set
+MOST_MARKS = 2**25  # bytes for marking known answers; above that they are looked up in a set
 
 
 @dataclass(frozen=True)
-class Questions:
-    """What is asked: `(heads, relations, ?)` [Q]. In training the answer is given too, and edges that may not be taken [Q, K].
+class Queries:
+    """`(heads, relations, ?)` [Q]; in training also their answers [Q] and the edges hidden from their walks [Q, 2].
 
-    These are the edge of the answer and its inverse, as positions in the graph, and with shortcuts hidden all that join head
-    and answer; -1 where there is none.
+    The hidden edges are the edge of the fact that is asked and its inverse, as positions in the graph; -1 where there is none.
     """
 
     heads: Tensor
@@ -41,24 +41,29 @@ class Questions:
 
 
 @dataclass(frozen=True)
-class Walks:
-    """Where S walks are: the row of their question, the entity, and what the policy remembers of the path.
+class States:
+    """`s_t = (e_t, (e_s, r_q))` of S walks: the row of their query, the entity they are at, and the encoding of their path.
 
-    Walks of several questions may have come the same way; `paths` are their rows in the memory, None if each has its own.
+    Walks that took the same path share its encoding: `paths` are their rows in it, None where each walk has a row of its own.
     """
 
-    questions: Tensor
+    queries: Tensor
     entities: Tensor
-    memory: Memory
+    encoding: PathEncoding
     paths: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.entities)
 
+    def repeat(self, times: int) -> States:
+        """Every walk `times` times in a row; the copies share the encoding."""
+        rows = torch.repeat_interleave(torch.arange(len(self)), times)
+        return States(self.queries[rows], self.entities[rows], self.encoding, rows if self.paths is None else self.paths[rows])
+
 
 @dataclass(frozen=True)
-class Choices:
-    """The edges that each of S walks can take next, those of walk s at `offsets[s]:offsets[s + 1]`, with log π of each [N]."""
+class ActionSpace:
+    """The actions `A_t` of S walks: those of walk s at `offsets[s]:offsets[s + 1]`, with log π(a | s) of each [N]."""
 
     offsets: Tensor
     relations: Tensor
@@ -67,12 +72,17 @@ class Choices:
 
     @property
     def walks(self) -> Tensor:
-        """The walk that each edge continues [N]."""
+        """The walk of every action [N]."""
         return ragged.rows_of(self.offsets)
 
+    def repeat(self, times: int) -> ActionSpace:
+        """The actions of every walk `times` times in a row; gradients of the copies add up."""
+        rows, offsets = ragged.repeat_rows(self.offsets, times)
+        return ActionSpace(offsets, self.relations[rows], self.tails[rows], look_up(self.log_probs[:, None], rows).squeeze(1))
 
-class Walker:
-    """A policy on a graph. Walks begin, look at their choices, and take one of them; T times."""
+
+class Environment:
+    """A graph, a policy that walks it, and the answers that are known."""
 
     def __init__(self, graph: Graph, policy: Policy, known: KnownAnswers) -> None:
         self.graph, self.policy, self.known = graph, policy, known
@@ -80,72 +90,97 @@ class Walker:
         self._relations = torch.from_numpy(np.array(graph.relations))
         self._tails = torch.from_numpy(np.array(graph.tails))
 
-    def begin(self, questions: Questions, generator: torch.Generator | None = None) -> Walks:
-        """One walk for each question, at its head. What is dropped at random differs between walks; else they share a memory."""
-        rows = torch.arange(len(questions))
+    def start(self, queries: Queries, generator: torch.Generator | None = None) -> States:
+        """One walk per query, at its head. With a generator every walk has dropout of its own; without, encodings are shared."""
+        rows = torch.arange(len(queries))
         if generator is not None:
-            return Walks(rows, questions.heads, self.policy.begin(questions.heads, generator))
-        heads, paths = torch.unique(questions.heads, return_inverse=True)
-        return Walks(rows, questions.heads, self.policy.begin(heads), paths)
+            return States(rows, queries.heads, self.policy.start(queries.heads, generator))
+        heads, paths = torch.unique(queries.heads, return_inverse=True)
+        return States(rows, queries.heads, self.policy.start(heads), paths)
 
     def step(
         self,
-        walks: Walks,
-        questions: Questions,
+        states: States,
+        queries: Queries,
         *,
         is_last: bool,
-        log_odds: Tensor | None = None,
+        scorer_logits: Tensor | None = None,
         generator: torch.Generator | None = None,
         blocks_known: bool = True,
-    ) -> Choices:
-        """The legal edges of every walk and their probabilities; `log_odds` [Q, E] are the scorer's, for a guided policy."""
-        offsets, edges = self._legal_edges(walks, questions, blocks_known and is_last)
+    ) -> ActionSpace:
+        """The legal actions of every walk with log π of each; `scorer_logits` [Q, E] count if the policy is guided."""
+        offsets, edges = self._legal_edges(states, queries, blocks_known and is_last)
         relations, tails = self._relations.index_select(0, edges).long(), self._tails.index_select(0, edges).long()
-        asked = questions.relations[walks.questions]
         logits = self.policy.logits(
-            walks.memory, walks.paths, walks.entities, asked, offsets, relations, tails, generator=generator
+            states.encoding,
+            states.paths,
+            states.entities,
+            queries.relations[states.queries],
+            offsets,
+            relations,
+            tails,
+            generator=generator,
         )
-        if is_last and self.policy.guidance is not None and log_odds is not None:
-            starts = walks.questions * log_odds.shape[1]
-            opinions = log_odds.view(-1).index_select(0, ragged.spread(starts, offsets).add_(tails))
-            logits = logits + self.policy.guidance * opinions
-        return Choices(offsets, relations, tails, ragged.log_softmax(logits, offsets))
+        if is_last and self.policy.guidance is not None and scorer_logits is not None:
+            starts = states.queries * scorer_logits.shape[1]
+            of_tails = scorer_logits.view(-1).index_select(0, ragged.repeat_per_row(starts, offsets).add_(tails))
+            logits = logits + self.policy.guidance * of_tails
+        return ActionSpace(offsets, relations, tails, ragged.log_softmax(logits, offsets))
 
-    def take(
-        self, walks: Walks, choices: Choices, chosen: Tensor, rows: Tensor | None, generator: torch.Generator | None = None
-    ) -> Walks:
-        """The walks after taking the chosen edges, positions among the N.
+    def transition(
+        self,
+        states: States,
+        actions: ActionSpace,
+        chosen: Tensor,
+        *,
+        walks: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> States:
+        """The states after the chosen actions, which are positions among the N.
 
-        `rows` are the walks they continue, several of them the same one maybe; None: each walk goes on with one edge.
+        `walks` are the walks that go on, the same one perhaps several times; None: each of them once, in order.
+
+        At test time the LSTM reads every distinct path once, however many walks took it. A path is the triple (parent, relation,
+        entity) packed into one integer, `(parent · R + relation) · E + entity`, so that one sort finds the distinct ones. With
+        R = 3 and E = 10, the walks of two queries that continue paths 0, 0 and 1:
+
+            parent, relation, entity     packed     distinct     row
+            (0, 1, 7)                     17         17           0
+            (0, 1, 7)                     17         37           0
+            (1, 0, 7)                     37                      1
+
+        Two rows are read instead of three, and the parents of these, 17 // 10 // 3 = 0 and 37 // 10 // 3 = 1, are all that is
+        kept of the encoding.
         """
-        relations, entities = choices.relations[chosen], choices.tails[chosen]
-        asking = walks.questions if rows is None else walks.questions[rows]
-        parents = walks.paths if rows is None else rows if walks.paths is None else walks.paths[rows]
+        relations, entities = actions.relations[chosen], actions.tails[chosen]
+        queries = states.queries if walks is None else states.queries[walks]
+        parents = states.paths if walks is None else walks if states.paths is None else states.paths[walks]
         if generator is not None:
-            return Walks(asking, entities, self.policy.advance(walks.memory, relations, entities, generator, parents))
-        # The policy reads each way that was gone once, however many walks went it, and forgets ways that no walk goes on.
+            return States(queries, entities, self.policy.encode_step(states.encoding, relations, entities, generator, parents))
         parents = torch.arange(len(entities)) if parents is None else parents
-        sizes = len(self.policy.relations), self.graph.num_entities
-        ways, paths = torch.unique((parents * sizes[0] + relations) * sizes[1] + entities, return_inverse=True)
-        before, entities_read = ways // sizes[1], ways % sizes[1]
-        kept, parents = torch.unique(before // sizes[0], return_inverse=True)
-        memory = self.policy.advance(walks.memory.some(kept), before % sizes[0], entities_read, rows=parents)
-        return Walks(asking, entities, memory, paths)
+        num_relations, num_entities = len(self.policy.relations), self.graph.num_entities
+        packed = (parents * num_relations + relations) * num_entities + entities
+        distinct, paths = torch.unique(packed, return_inverse=True)
+        kept, parents = torch.unique(distinct // num_entities // num_relations, return_inverse=True)
+        encoding = self.policy.encode_step(
+            states.encoding.rows(kept), distinct // num_entities % num_relations, distinct % num_entities, rows=parents
+        )
+        return States(queries, entities, encoding, paths)
 
-    def _legal_edges(self, walks: Walks, questions: Questions, blocks_known: bool) -> tuple[Tensor, Tensor]:
-        """Offsets [S+1] and positions in the graph [N] of the edges that may be taken.
+    def _legal_edges(self, states: States, queries: Queries, blocks_known: bool) -> tuple[Tensor, Tensor]:
+        """Offsets [S+1] and positions in the graph [N] of the legal edges.
 
-        Hidden edges may not be taken by their own question. Where known answers are blocked, they may
-        not be reached, apart from the answer that is asked. If nothing is left, the walk may stay.
+        The hidden edges of a query are not legal for its walks. With `blocks_known`, neither are edges to known answers other
+        than the one that is asked (the paper's footnote 4). A walk that has no legal edge stays.
         """
-        starts, ends = self._offsets[walks.entities], self._offsets[walks.entities + 1]
+        starts, ends = self._offsets[states.entities], self._offsets[states.entities + 1]
         offsets = ragged.offsets_of(ends - starts)
         edges = ragged.ranges(starts, offsets)
         is_legal = torch.ones(len(edges), dtype=torch.bool)
         if blocks_known:
-            torch.logical_not(self._is_other_answer(walks, questions, offsets, edges), out=is_legal)
-        if questions.hidden_edges is not None:
-            hidden = questions.hidden_edges[walks.questions]  # [S, K]
+            torch.logical_not(self._is_other_answer(states, queries, offsets, edges), out=is_legal)
+        if queries.hidden_edges is not None:
+            hidden = queries.hidden_edges[states.queries]  # [S, K]
             is_here = (hidden >= starts[:, None]) & (hidden < ends[:, None])
             is_legal[(hidden + (offsets[:-1] - starts)[:, None])[is_here]] = False
         if bool(is_legal.all()):
@@ -157,39 +192,29 @@ class Walker:
             counts[stuck] = 1
         return ragged.offsets_of(counts), edges.index_select(0, ragged.places_of(is_legal))
 
-    def _is_other_answer(self, walks: Walks, questions: Questions, offsets: Tensor, edges: Tensor) -> Tensor:
-        """Whether each edge leads to a known answer that is not the one asked [N]."""
+    def _is_other_answer(self, states: States, queries: Queries, offsets: Tensor, edges: Tensor) -> Tensor:
+        """Whether each edge leads to a known answer other than the one that is asked [N]."""
         tails = self._tails.index_select(0, edges)
         num_entities = self.graph.num_entities
-        if len(questions) * num_entities <= MOST_MARKS:  # mark the answers of each question, and look the marks up
-            starts, answers = self.known.answers(questions.heads.numpy(), questions.relations.numpy())
-            rows = np.repeat(np.arange(len(questions)), np.diff(starts))
-            marks = torch.zeros(len(questions) * num_entities, dtype=torch.bool)
+        if len(queries) * num_entities <= MOST_MARKS:  # mark the answers of each question, and look the marks up
+            starts, answers = self.known.answers(queries.heads.numpy(), queries.relations.numpy())
+            rows = np.repeat(np.arange(len(queries)), np.diff(starts))
+            marks = torch.zeros(len(queries) * num_entities, dtype=torch.bool)
             marks[torch.from_numpy(rows * num_entities + answers)] = True
-            if questions.answers is not None:
-                marks[torch.arange(len(questions)) * num_entities + questions.answers] = False
-            return marks.index_select(0, ragged.spread(walks.questions * num_entities, offsets).add_(tails))
-        heads = ragged.spread(questions.heads[walks.questions], offsets)
-        relations = ragged.spread(questions.relations[walks.questions], offsets)
+            if queries.answers is not None:
+                marks[torch.arange(len(queries)) * num_entities + queries.answers] = False
+            return marks.index_select(0, ragged.repeat_per_row(states.queries * num_entities, offsets).add_(tails))
+        heads = ragged.repeat_per_row(queries.heads[states.queries], offsets)
+        relations = ragged.repeat_per_row(queries.relations[states.queries], offsets)
         is_known = torch.from_numpy(self.known.contains(heads.numpy(), relations.numpy(), tails.numpy()))
-        if questions.answers is not None:
-            is_known &= tails != ragged.spread(questions.answers[walks.questions], offsets)
+        if queries.answers is not None:
+            is_known &= tails != ragged.repeat_per_row(queries.answers[states.queries], offsets)
         return is_known
 
 
-def training_questions(
-    graph: Graph,
-    heads: NDArray[np.int32],
-    relations: NDArray[np.int32],
-    tails: NDArray[np.int32],
-    *,
-    hides_shortcuts: bool = False,
-) -> Questions:
-    """Questions with their answers, and the edges that their walks may not take."""
-    if hides_shortcuts:
-        edges = np.concatenate([graph.edges_between(heads, tails), graph.edges_between(tails, heads)], axis=1)
-    else:
-        inverse = graph.relation_ids.inverse(relations)
-        edges = np.stack([graph.edge_positions(heads, relations, tails), graph.edge_positions(tails, inverse, heads)], axis=1)
+def training_queries(graph: Graph, heads: NDArray[np.int32], relations: NDArray[np.int32], tails: NDArray[np.int32]) -> Queries:
+    """Queries with their answers, and with the edge of each fact and its inverse hidden."""
+    inverse = graph.relation_ids.inverse(relations)
+    edges = np.stack([graph.edge_positions(heads, relations, tails), graph.edge_positions(tails, inverse, heads)], axis=1)
     ids = [torch.from_numpy(array.astype(np.int64)) for array in (heads, relations, tails)]
-    return Questions(ids[0], ids[1], ids[2], torch.from_numpy(edges))
+    return Queries(ids[0], ids[1], ids[2], torch.from_numpy(edges))

@@ -13,10 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopwalk.utils.randomness import keep_mask
-
-FLOOR = 1e-10  # ε of action dropout: what an action weighs whose edge is dropped
-
 
 def offsets_of(counts: Tensor) -> Tensor:
     """Where the rows begin and the last one ends [S+1], given their lengths [S]."""
@@ -27,17 +23,17 @@ def offsets_of(counts: Tensor) -> Tensor:
 
 def rows_of(offsets: Tensor) -> Tensor:
     """The row of every entry [N]."""
-    return spread(torch.arange(len(offsets) - 1), offsets)
+    return repeat_per_row(torch.arange(len(offsets) - 1), offsets)
 
 
-def spread(values: Tensor, offsets: Tensor) -> Tensor:
+def repeat_per_row(values: Tensor, offsets: Tensor) -> Tensor:
     """A value of each row [S] for every entry of the row [N]; no gradient goes through."""
     return torch.from_numpy(np.repeat(values.numpy(), np.diff(offsets.numpy())))
 
 
 def ranges(starts: Tensor, offsets: Tensor) -> Tensor:
     """`starts[s], starts[s] + 1, …` in every row s [N]."""
-    return torch.arange(int(offsets[-1])).add_(spread(starts - offsets[:-1], offsets))
+    return torch.arange(int(offsets[-1])).add_(repeat_per_row(starts - offsets[:-1], offsets))
 
 
 def places_of(mask: Tensor) -> Tensor:
@@ -58,8 +54,8 @@ def row_maxima(values: Tensor, offsets: Tensor) -> Tensor:
 class _LogSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, offsets: Tensor) -> Tensor:
-        shifted = logits - spread(row_maxima(logits, offsets), offsets)
-        log_probs = shifted.sub_(spread(row_sums(shifted.exp(), offsets).log_(), offsets))
+        shifted = logits - repeat_per_row(row_maxima(logits, offsets), offsets)
+        log_probs = shifted.sub_(repeat_per_row(row_sums(shifted.exp(), offsets).log_(), offsets))
         ctx.save_for_backward(log_probs, offsets)
         return log_probs
 
@@ -67,7 +63,7 @@ class _LogSoftmax(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         log_probs, offsets = ctx.saved_tensors
         (gradient,) = gradients
-        return gradient - log_probs.exp().mul_(spread(row_sums(gradient, offsets), offsets)), None
+        return gradient - log_probs.exp().mul_(repeat_per_row(row_sums(gradient, offsets), offsets)), None
 
 
 def log_softmax(logits: Tensor, offsets: Tensor) -> Tensor:
@@ -76,20 +72,13 @@ def log_softmax(logits: Tensor, offsets: Tensor) -> Tensor:
     return log_probs
 
 
-def dropped_out(probs: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """`π · m + ε` with a fresh random mask m that is 0 for a share of `rate` (§2.6) [N]; not normalised."""
-    if rate == 0:
-        return probs
-    return keep_mask(probs.shape, rate, generator).to(probs.dtype).mul_(probs).add_(FLOOR)
-
-
 def repeat_rows(offsets: Tensor, times: int) -> tuple[Tensor, Tensor]:
     """Every row `times` times in a row: the entries to take [N · times] and the new offsets [S · times + 1]."""
     new_offsets = offsets_of(torch.repeat_interleave(offsets.diff(), times))
     return ranges(torch.repeat_interleave(offsets[:-1], times), new_offsets), new_offsets
 
 
-def draw(weights: Tensor, offsets: Tensor, generator: torch.Generator) -> Tensor:
+def sample(weights: Tensor, offsets: Tensor, generator: torch.Generator) -> Tensor:
     """One entry of every row, with a probability in proportion to its weight: positions among the N [S]."""
     ends = torch.cumsum(weights, 0, dtype=torch.float64)
     below = torch.cat([ends.new_zeros(1), ends])[offsets]  # what all rows before weigh together

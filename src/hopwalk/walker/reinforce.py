@@ -1,11 +1,11 @@
-"""The gradient of the policy: REINFORCE with sampled walks (§2.4), or with the last hop summed over instead of sampled.
+"""The gradient of the policy (§2.4, §2.5): REINFORCE on sampled walks, or with the last hop summed over instead of sampled.
 
-A walk of T hops is a prefix of T−1 hops and a last edge. Sampled, its objective is `R(e_T) · log π(all T edges)`. But the scorer
-gives the reward of every entity at once, so the expectation over the last edge can be taken instead of a sample from it:
+A walk of T hops is a prefix of T−1 hops and a last action. Sampled, its objective is `R(s_T) · log π(all T actions)` (equation 6).
+The scorer gives the reward of every entity at once, so the expectation over the last action can be taken instead of a sample:
 
     Σ_a π~(a) R(a) · log π(a)  +  (Σ_a π~(a) R(a)) · log π(prefix)
 
-with π~ the policy after action dropout, through which no gradient goes. It is the same in expectation, with far less noise.
+No gradient flows through π~, the policy after action dropout. The expectation is the same, with far less noise.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from torch import Tensor
 
 from hopwalk.config.settings import WalkerSettings
 from hopwalk.walker import ragged
-from hopwalk.walker.environment import Questions
+from hopwalk.walker.environment import Queries
 from hopwalk.walker.lstm import look_up
 from hopwalk.walker.rollout import Rollouts
 
 
 @dataclass
 class Baseline:
-    """What is subtracted from rewards so that gradients vary less; the paper does without."""
+    """The value subtracted from rewards to reduce the variance of gradients; the paper has none."""
 
     kind: str = "none"
-    average: float = 0.0  # of all rewards so far, the older the less
+    average: float = 0.0  # exponential moving average of the rewards
 
     def of(self, rewards: Tensor, rollouts: int) -> Tensor | float:
-        """The baseline of every walk [S], given the rewards of walks [S] of which those of a question stand together."""
+        """The baseline of every walk [S], given the rewards of walks [S], those of a query next to each other."""
         if self.kind == "none":
             return 0.0
         if self.kind == "rollouts":
@@ -38,39 +38,36 @@ class Baseline:
         return before
 
 
-def edge_rewards(
-    rollouts: Rollouts, questions: Questions, probabilities: Tensor | None, positions: Tensor | None = None
-) -> Tensor:
-    """`R = R_b + (1 − R_b) f(head, relation, e_T)` (§2.5) of last edges: of all [N], or of those at some positions.
+def shaped_rewards(rollouts: Rollouts, queries: Queries, f: Tensor | None, positions: Tensor | None = None) -> Tensor:
+    """`R(s_T) = R_b(s_T) + (1 − R_b(s_T)) f(e_s, r_q, e_T)` (equation 7) of all last actions [N], or of some positions.
 
-    `probabilities` [Q, E] are f; without them the reward is 1 for the answer and else 0.
+    `f` [Q, E] is the scorer's probability of every entity. Without it the reward is R_b: 1 at the answer, 0 elsewhere (equation 1).
     """
     tails = rollouts.last.tails
-    rows = ragged.spread(rollouts.questions, rollouts.last.offsets)
+    rows = ragged.repeat_per_row(rollouts.queries, rollouts.last.offsets)
     if positions is not None:
         tails, rows = tails[positions], rows[positions]
-    assert questions.answers is not None
-    is_answer = tails == questions.answers[rows]
-    if probabilities is None:
+    assert queries.answers is not None
+    is_answer = tails == queries.answers[rows]
+    if f is None:
         return is_answer.float()
-    shaped = probabilities.view(-1).index_select(0, rows * probabilities.shape[1] + tails)
-    return shaped.masked_fill_(is_answer, 1.0)
+    return f.view(-1).index_select(0, rows * f.shape[1] + tails).masked_fill_(is_answer, 1.0)
 
 
 def policy_loss(
-    rollouts: Rollouts, questions: Questions, probabilities: Tensor | None, settings: WalkerSettings, baseline: Baseline
+    rollouts: Rollouts, queries: Queries, f: Tensor | None, settings: WalkerSettings, baseline: Baseline
 ) -> tuple[Tensor, Tensor]:
-    """The loss whose gradient is that of the policy, without entropy, and the rewards of the sampled ends [S]."""
+    """The loss whose gradient is −∇J(θ) of equation 6, without the entropy bonus, and the rewards of the sampled ends [S]."""
     num_walks = len(rollouts.ends)
     if settings.estimator == "sampled":
-        rewards = edge_rewards(rollouts, questions, probabilities, rollouts.ends)
+        rewards = shaped_rewards(rollouts, queries, f, rollouts.ends)
         gains = rewards - baseline.of(rewards, settings.rollouts)
         log_probs = rollouts.log_probs + look_up(rollouts.last.log_probs[:, None], rollouts.ends).squeeze(1)
         return -(gains * log_probs).sum() / num_walks, rewards
-    of_edges = edge_rewards(rollouts, questions, probabilities)
-    offsets, rewards = rollouts.last.offsets, of_edges[rollouts.ends]
-    expected = ragged.row_sums(rollouts.last_weights * of_edges, offsets)
+    of_actions = shaped_rewards(rollouts, queries, f)
+    offsets, rewards = rollouts.last.offsets, of_actions[rollouts.ends]
+    expected = ragged.row_sums(rollouts.last_weights * of_actions, offsets)
     level = baseline.of(expected, settings.rollouts)
-    of_each = level if isinstance(level, float) else ragged.spread(level, offsets)
-    last = (rollouts.last_weights * (of_edges - of_each) * rollouts.last.log_probs).sum()
+    level_of_actions = level if isinstance(level, float) else ragged.repeat_per_row(level, offsets)
+    last = (rollouts.last_weights * (of_actions - level_of_actions) * rollouts.last.log_probs).sum()
     return -(last + ((expected - level) * rollouts.log_probs).sum()) / num_walks, rewards

@@ -1,4 +1,4 @@
-"""Walks sampled from the policy, its edges dropped at random (§2.6), and what is needed to learn from them."""
+"""Walks sampled from the policy under action dropout (§2.6), and what REINFORCE needs of them."""
 
 from __future__ import annotations
 
@@ -7,65 +7,63 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hopwalk.utils.randomness import keep_mask
 from hopwalk.walker import ragged
-from hopwalk.walker.environment import Choices, Questions, Walker
+from hopwalk.walker.environment import ActionSpace, Environment, Queries
 from hopwalk.walker.lstm import look_up
+
+EPSILON = 1e-10  # ε of equation 8: the weight of a masked action
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """K walks of T hops for each of Q questions, those of a question next to each other; S = Q · K walks.
+    """K walks of T hops for each of Q queries, those of a query next to each other; S = Q · K walks.
 
-    `log_probs` is log π of the edges taken before the last hop, summed up [S]. `last` are the choices at the last hop, with what
-    each weighs after action dropout, normalised for each walk [N]; `ends` is one of them for every walk [S]. `entropies` holds
-    the mean entropy of π at every hop. `trails` are the relations and entities of each walk, one after the other [S, 2T].
+    `queries` is the query of each walk [S]. `log_probs` is Σ log π(a_t | s_t) over all hops but the last [S]. `last` is the
+    action space of the last hop, `last_weights` are π~ of its actions [N], and `ends` the position of the action taken [S].
+    `entropies` holds the mean entropy of π at each hop. `paths` are the relations and entities of each walk in turn [S, 2T].
     """
 
-    questions: Tensor
+    queries: Tensor
     log_probs: Tensor
-    last: Choices
+    last: ActionSpace
     last_weights: Tensor
     ends: Tensor
     entropies: list[Tensor]
-    trails: Tensor
+    paths: Tensor
+
+
+def action_dropout(probs: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    """`π~(a | s) ∝ π(a | s) · m + ε` with `m_i ~ Bernoulli(1 − α)` and α the `rate` (equations 8 and 9) [N]; not normalised."""
+    if rate == 0:
+        return probs
+    return keep_mask(probs.shape, rate, generator).to(probs.dtype).mul_(probs).add_(EPSILON)
 
 
 def roll_out(
-    walker: Walker,
-    questions: Questions,
+    environment: Environment,
+    queries: Queries,
     *,
     hops: int,
     rollouts: int,
-    action_dropout: float,
-    log_odds: Tensor | None,
+    action_dropout_rate: float,
+    scorer_logits: Tensor | None,
     generator: torch.Generator,
 ) -> Rollouts:
-    """Sample walks. All rollouts of a question share the first state, so the first step is computed once for each question."""
-    walks, log_probs, trail, entropies = walker.begin(questions, generator), None, [], []
+    """Sample `rollouts` walks of each query by π~; gradients flow through log π, not through the sampling."""
+    states, entropies, steps = environment.start(queries, generator), [], []
+    log_probs = torch.zeros(rollouts * len(queries))
     for hop in range(hops):
         is_last = hop == hops - 1
-        choices = walker.step(walks, questions, is_last=is_last, log_odds=log_odds, generator=generator)
-        entropies.append(-(choices.log_probs.exp() * choices.log_probs).sum() / len(walks))
-        if hop == 0:
-            taken, offsets = ragged.repeat_rows(choices.offsets, rollouts)
-            rows = torch.repeat_interleave(torch.arange(len(questions)), rollouts)
-        else:
-            taken, offsets, rows = None, choices.offsets, None
-        probs = choices.log_probs.detach().exp()
-        weights = ragged.dropped_out(probs if taken is None else probs[taken], action_dropout, generator)
-        drawn = ragged.draw(weights, offsets, generator)
-        chosen = drawn if taken is None else taken[drawn]
-        trail += [choices.relations[chosen], choices.tails[chosen]]
-        if is_last:
-            break
-        log_prob = look_up(choices.log_probs[:, None], chosen).squeeze(1)
-        log_probs = log_prob if log_probs is None else log_probs + log_prob
-        walks = walker.take(walks, choices, chosen, rows, generator)
-    if taken is not None:  # with one hop, the last choices are the first, shared by all rollouts
-        choices = Choices(
-            offsets, choices.relations[taken], choices.tails[taken], look_up(choices.log_probs[:, None], taken)[:, 0]
-        )
-    weights = weights / ragged.spread(ragged.row_sums(weights, offsets), offsets)
-    before = log_probs if log_probs is not None else choices.log_probs.new_zeros(len(drawn))
-    asked = walks.questions if rows is None else walks.questions[rows]  # with one hop, the rollouts of a question are one walk
-    return Rollouts(asked, before, choices, weights, drawn, entropies, torch.stack(trail, dim=1))
+        actions = environment.step(states, queries, is_last=is_last, scorer_logits=scorer_logits, generator=generator)
+        entropies.append(-(actions.log_probs.exp() * actions.log_probs).sum() / len(states))
+        if hop == 0:  # the rollouts of a query share their first state, so its actions are computed once
+            states, actions = states.repeat(rollouts), actions.repeat(rollouts)
+        weights = action_dropout(actions.log_probs.detach().exp(), action_dropout_rate, generator)
+        chosen = ragged.sample(weights, actions.offsets, generator)
+        steps += [actions.relations[chosen], actions.tails[chosen]]
+        if not is_last:
+            log_probs = log_probs + look_up(actions.log_probs[:, None], chosen).squeeze(1)
+            states = environment.transition(states, actions, chosen, generator=generator)
+    weights = weights / ragged.repeat_per_row(ragged.row_sums(weights, actions.offsets), actions.offsets)
+    return Rollouts(states.queries, log_probs, actions, weights, chosen, entropies, torch.stack(steps, dim=1))

@@ -1,4 +1,4 @@
-"""What the scorer thinks of every entity as the answer of a question: for the reward, for the guided walk, and for the blend."""
+"""The scorer's logits of every entity for the walker: for the shaped reward, the guided policy and the blend."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from torch import Tensor
 from hopwalk.scorers.base import Scorer
 
 
-class Opinions:
-    """The scorer's log-odds of all entities. On small graphs those of all questions there can be are computed once and kept."""
+class ScorerLogits:
+    """The calibrated logits of all entities for queries. On small graphs those of all possible queries are computed once."""
 
-    def __init__(self, scorer: Scorer, *, most_kept_bytes: int = 2**26) -> None:
+    def __init__(self, scorer: Scorer, *, most_cached_bytes: int = 2**26) -> None:
         self._scorer = scorer
-        num_questions = scorer.num_entities * scorer.relation_ids.num_directed
-        self._kept: Tensor | None = None
-        if 4 * num_questions * scorer.num_entities <= most_kept_bytes:
+        num_queries = scorer.num_entities * scorer.relation_ids.num_directed
+        self._cached: Tensor | None = None
+        if 4 * num_queries * scorer.num_entities <= most_cached_bytes:
             heads = torch.arange(scorer.num_entities).repeat_interleave(scorer.relation_ids.num_directed)
             relations = torch.arange(scorer.relation_ids.num_directed).repeat(scorer.num_entities)
-            self._kept = self._computed(heads, relations)
+            self._cached = self._compute(heads, relations)
 
-    def log_odds(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The logit of P(answer) of every entity for every question [Q, E]."""
-        if self._kept is None:
-            return self._computed(heads, relations)
-        return self._kept[heads * self._scorer.relation_ids.num_directed + relations]
+    def of(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The logit of P(entity is an answer) of every entity for every query [Q, E]."""
+        if self._cached is None:
+            return self._compute(heads, relations)
+        return self._cached[heads * self._scorer.relation_ids.num_directed + relations]
 
     @torch.no_grad()
-    def _computed(self, heads: Tensor, relations: Tensor) -> Tensor:
+    def _compute(self, heads: Tensor, relations: Tensor) -> Tensor:
         return self._scorer.log_odds_of_all_tails(heads, relations).contiguous()

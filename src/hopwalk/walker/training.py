@@ -1,4 +1,4 @@
-"""How a walker learns: batches of facts as questions, walks sampled for each, the policy's gradient, the ranks of dev."""
+"""Training of a walker: batches of facts as queries, sampled walks, the policy gradient, evaluation on dev."""
 
 from __future__ import annotations
 
@@ -7,69 +7,70 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
-from hopwalk.data.triples import Triples
+from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import DataError
 from hopwalk.learning.optimizers import Optimizer
-from hopwalk.learning.ranking import answers_to_leave_out, metrics, questions_of, rank_answers
+from hopwalk.learning.ranking import filtered_answers, metrics, rank_answers, split_queries
 from hopwalk.learning.training import Learner, OnBatch
 from hopwalk.walker.counting import DistinctCount
 from hopwalk.walker.decoding import Decoder
-from hopwalk.walker.environment import Questions, Walker, training_questions
-from hopwalk.walker.forecast import questions_at_once
+from hopwalk.walker.environment import Environment, Queries, training_queries
+from hopwalk.walker.forecast import queries_at_once
 from hopwalk.walker.reinforce import Baseline, policy_loss
 from hopwalk.walker.rollout import Rollouts, roll_out
-from hopwalk.walker.scorer_logits import Opinions
+from hopwalk.walker.scorer_logits import ScorerLogits
 
 
 class WalkerLearner(Learner):
-    """A walker, its questions and its optimizer; and what the paper's figures show of its course.
+    """A policy, its training queries and its optimizer, and the values that the paper's figures show.
 
-    `new_to_scorer` are facts that the scorer has not learnt: those of dev, if no others are said.
+    `new_to_scorer` are facts that the scorer was not trained on: those of dev, if nothing else is given.
     """
 
     name = "walker"
-    remedy = "Training has diverged: set a smaller walker.learning_rate, or walker.gradient_clip=5."
+    remedy = "Set a smaller walker.learning_rate, or walker.gradient_clip=5."
 
     def __init__(
         self,
-        walker: Walker,
+        environment: Environment,
         dataset: Dataset,
         settings: Settings,
-        opinions: Opinions | None,
+        scorer_logits: ScorerLogits | None,
         *,
         new_to_scorer: Triples | None = None,
     ) -> None:
         if not len(dataset.train):
-            raise DataError(f"{dataset.name} has no training questions")
+            raise DataError(f"{dataset.name} has no training queries")
         own = settings.walker
-        self.model, self.seed = walker.policy, own.seed
+        self.model, self.seed = environment.policy, own.seed
         self.epochs, self.evaluate_every, self.patience = own.epochs, own.evaluate_every, own.patience
-        self._walker, self._settings, self._hops, self._opinions = walker, own, settings.walk.hops, opinions
+        self._environment, self._settings, self._hops, self._scorer_logits = environment, own, settings.walk.hops, scorer_logits
         self._train = dataset.train
-        self._dev = some_questions(questions_of(dataset, "valid"), own.dev_questions)
-        self._known = answers_to_leave_out(dataset, "valid")
-        # Facts that training does not know, to count how often walks are wronged for finding them (the paper's figure 2).
+        self._dev = sample_queries(split_queries(dataset, "valid"), own.dev_queries)
+        self._known = filtered_answers(dataset, "valid")
+        # Facts unknown to training: walks that find them are false negatives (the paper's figure 2).
         self._hidden = KnownAnswers([dataset.valid, dataset.test], len(dataset.entities), len(dataset.relations))
         new = dataset.valid if new_to_scorer is None else new_to_scorer
-        self._honest = _opinions_of_answers(opinions, some_questions(new, own.dev_questions))
-        self._decoder = Decoder(walker, settings, opinions)
+        self._held_out_logits = _logits_of_answers(scorer_logits, sample_queries(new, own.dev_queries))
+        self._decoder = Decoder(environment, settings, scorer_logits)
         self._optimizer = Optimizer(
-            walker.policy,
+            environment.policy,
             "adam",
             own.learning_rate,
-            with_sparse_rows=frozenset(["entities"] if walker.policy.has_sparse_rows else []),
+            with_sparse_rows=frozenset(["entities"] if environment.policy.has_sparse_rows else []),
         )
         self._baseline = Baseline(own.baseline)
         self._paths = DistinctCount()
-        self._at_once = questions_at_once(walker.graph, settings, has_scorer=opinions is not None)
+        self._at_once = queries_at_once(environment.graph, settings, has_scorer=scorer_logits is not None)
 
     def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
-        """One pass over all questions; the means of loss, reward, entropy and hits."""
+        """One pass over all queries; the means of loss, reward, entropy and hits."""
         settings = self._settings
         self._optimizer.set_learning_rate(settings.learning_rate * settings.learning_rate_decay ** (epoch - 1))
         num_batches = -(-len(self._train) // self._settings.batch_size)
@@ -81,12 +82,12 @@ class WalkerLearner(Learner):
                 sums[name] = sums.get(name, 0.0) + value / num_batches
             on_batch(number, num_batches, values)
         sums["unique_paths"] = self._paths.estimate()
-        if self._walker.policy.guidance is not None:
-            sums["guidance"] = float(self._walker.policy.guidance.detach())
+        if self._environment.policy.guidance is not None:
+            sums["guidance"] = float(self._environment.policy.guidance.detach())
         return sums
 
     def learn_batch(self, rows: Tensor, epoch: int, generator: torch.Generator) -> dict[str, float]:
-        """One step of the optimizer; a batch that is too large for the memory given is done in parts."""
+        """One step of the optimizer; a batch too large for `walker.memory_mb` is computed in parts."""
         values: dict[str, float] = {}
         for part in rows.tensor_split(-(-len(rows) // self._at_once)):
             share = len(part) / len(rows)
@@ -99,88 +100,90 @@ class WalkerLearner(Learner):
 
     def _learn_part(self, rows: Any, share: float, epoch: int, generator: torch.Generator) -> dict[str, float]:
         settings, facts = self._settings, self._train[rows]
-        questions = training_questions(
-            self._walker.graph, facts.heads, facts.relations, facts.tails, hides_shortcuts=settings.hides_shortcuts
-        )
-        log_odds = self._opinions.log_odds(questions.heads, questions.relations) if self._opinions else None
+        queries = training_queries(self._environment.graph, facts.heads, facts.relations, facts.tails)
+        scorer_logits = self._scorer_logits.of(queries.heads, queries.relations) if self._scorer_logits else None
         rollouts = roll_out(
-            self._walker,
-            questions,
+            self._environment,
+            queries,
             hops=self._hops,
             rollouts=settings.rollouts,
-            action_dropout=settings.action_dropout * settings.action_dropout_decay ** (epoch - 1),
-            log_odds=self._guiding(log_odds, questions, generator),
+            action_dropout_rate=settings.action_dropout,
+            scorer_logits=self._guiding(scorer_logits, queries, generator),
             generator=generator,
         )
-        probabilities = torch.sigmoid(log_odds) if log_odds is not None and settings.reward_shaping else None
-        loss, rewards = policy_loss(rollouts, questions, probabilities, settings, self._baseline)
+        f = torch.sigmoid(scorer_logits) if scorer_logits is not None and settings.reward_shaping else None
+        loss, rewards = policy_loss(rollouts, queries, f, settings, self._baseline)
         entropy = torch.stack(rollouts.entropies).mean()
         total = loss - settings.entropy * settings.entropy_decay ** (epoch - 1) * entropy
         (share * total).backward()
-        self._paths.add(torch.cat([questions.heads[rollouts.questions][:, None], rollouts.trails], dim=1))
+        self._paths.add(torch.cat([queries.heads[rollouts.queries][:, None], rollouts.paths], dim=1))
         return {
             "loss": float(total.detach()),
             "reward": float(rewards.mean()),
             "entropy": float(entropy.detach()),
-            **self._hits(rollouts, questions),
+            **self._hits(rollouts, queries),
         }
 
-    def _guiding(self, log_odds: Tensor | None, questions: Questions, generator: torch.Generator) -> Tensor | None:
-        """The scorer's opinions as they would be if it had not learnt the very facts that are asked for [Q, E].
+    def _guiding(self, scorer_logits: Tensor | None, queries: Queries, generator: torch.Generator) -> Tensor | None:
+        """The scorer's logits as they would be if it had not been trained on the facts that are asked [Q, E].
 
-        It all but tells their answers, so a policy that hears it would trust it too much. In the place of its opinion of the
-        answer stands one that it has of an answer that is new to it, drawn at random.
+        It nearly memorises their answers, so a policy guided by it would trust it too much. The logit of each answer is replaced
+        by one of an answer that the scorer was not trained on, drawn at random.
         """
-        if log_odds is None or self._walker.policy.guidance is None or not len(self._honest):
-            return log_odds
-        assert questions.answers is not None
-        drawn = self._honest[torch.randint(len(self._honest), (len(questions),), generator=generator)]
-        return log_odds.scatter(1, questions.answers[:, None], drawn[:, None])
+        if scorer_logits is None or self._environment.policy.guidance is None or not len(self._held_out_logits):
+            return scorer_logits
+        assert queries.answers is not None
+        drawn = self._held_out_logits[torch.randint(len(self._held_out_logits), (len(queries),), generator=generator)]
+        return scorer_logits.scatter(1, queries.answers[:, None], drawn[:, None])
 
-    def _hits(self, rollouts: Rollouts, questions: Questions) -> dict[str, float]:
-        """The share of walks that end at the answer asked, and of those at an answer that only dev or test knows."""
-        ends, rows = rollouts.trails[:, -1], rollouts.questions
-        assert questions.answers is not None
-        hits = ends == questions.answers[rows]
-        hidden = self._hidden.contains(questions.heads[rows].numpy(), questions.relations[rows].numpy(), ends.numpy())
+    def _hits(self, rollouts: Rollouts, queries: Queries) -> dict[str, float]:
+        """The share of walks that end at the answer, and of those that end at an answer known only to dev or test."""
+        ends, rows = rollouts.paths[:, -1], rollouts.queries
+        assert queries.answers is not None
+        hits = ends == queries.answers[rows]
+        hidden = self._hidden.contains(queries.heads[rows].numpy(), queries.relations[rows].numpy(), ends.numpy())
         return {"hits": float(hits.float().mean()), "false_negative_hits": float(hidden.mean())}
 
     def measure(self) -> dict[str, Any]:
-        """The ranks of dev's tails by their paths."""
+        """The metrics of dev's tails by the walker's own ranking."""
         if not len(self._dev):
             return {}
-        num_entities = self._walker.graph.num_entities
-        ranks = rank_answers(self._decoder.path_scores, self._dev, self._known, num_entities=num_entities)
+        num_entities, ranking = self._environment.graph.num_entities, self._decoder.own_ranking
+
+        def scores(heads: Ids, relations: Ids) -> NDArray[np.float32]:
+            return self._decoder.scores(heads, relations, rankings=[ranking])[ranking]
+
+        ranks = rank_answers(scores, self._dev, self._known, num_entities=num_entities)
         return {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
 
     def state(self) -> dict[str, Tensor]:
-        """The optimizer's, the baseline and the paths counted so far."""
+        """The state of the optimizer, the baseline and the count of paths."""
         own = {"baseline": torch.tensor([self._baseline.average], dtype=torch.float64), "paths": self._paths.registers}
         return {f"optimizer.{name}": value for name, value in self._optimizer.state().items()} | own
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
+        """Restore what `state` gave."""
         self._baseline.average = float(state["baseline"][0])
         self._paths.registers = state["paths"].clone()
         prefix = "optimizer."
         self._optimizer.load_state({name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)})
 
 
-def _opinions_of_answers(opinions: Opinions | None, questions: Triples) -> Tensor:
-    """The scorer's log-odds of the answers of questions [N]; none without a scorer."""
-    if opinions is None:
+def _logits_of_answers(scorer_logits: ScorerLogits | None, queries: Triples) -> Tensor:
+    """The scorer's logits of the answers of queries [N]; empty without a scorer."""
+    if scorer_logits is None:
         return torch.empty(0)
-    heads, relations, answers = torch.from_numpy(questions.array().astype(np.int64)).t()
+    heads, relations, answers = torch.from_numpy(queries.array().astype(np.int64)).t()
     found = [
-        opinions.log_odds(heads[rows], relations[rows]).gather(1, answers[rows, None]).squeeze(1)
+        scorer_logits.of(heads[rows], relations[rows]).gather(1, answers[rows, None]).squeeze(1)
         for rows in torch.arange(len(heads)).split(128)
         if len(rows)
     ]
     return torch.cat(found) if found else torch.empty(0)
 
 
-def some_questions(questions: Triples, most: int) -> Triples:
-    """At most so many of the questions, always the same ones; 0: all."""
-    if not most or len(questions) <= most:
-        return questions
-    return questions[np.sort(np.random.default_rng(0).permutation(len(questions))[:most])]
+def sample_queries(queries: Triples, most: int) -> Triples:
+    """At most so many of the queries, always the same ones; 0: all."""
+    if not most or len(queries) <= most:
+        return queries
+    return queries[np.sort(np.random.default_rng(0).permutation(len(queries))[:most])]

@@ -16,18 +16,14 @@ from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from hopwalk import __version__
-from hopwalk.data.names import NameIndex
-from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import UnknownNameError
-from hopwalk.reasoning.asking import directed_relation_id, entity_id
-from hopwalk.walker.runs import TrainedWalker
 from hopwalk.web import schemas
 from hopwalk.web.engine import Engine, OverloadedError, Task
 from hopwalk.web.limits import MOST_CHARACTERS, MOST_FOUND, MOST_OF_RUN, MOST_TYPED, Limits
 from hopwalk.web.metrics import Metrics
-from hopwalk.web.middleware import Guard
+from hopwalk.web.middleware import RequestMiddleware
 from hopwalk.web.problems import RequestError, add_handlers, responses_of
-from hopwalk.web.runs import ServedRun
+from hopwalk.web.runs import RunView
 from hopwalk.web.tasks import Asking, Explaining
 
 STATIC = Path(__file__).parent / "static"
@@ -38,7 +34,7 @@ Limit = Annotated[int, Query(ge=1, le=MOST_FOUND, description="How many, at most
 
 
 def create_app(
-    runs: Mapping[str, ServedRun], *, limits: Limits | None = None, token: str | None = None, hosts: Iterable[str] = ()
+    runs: Mapping[str, RunView], *, limits: Limits | None = None, token: str | None = None, hosts: Iterable[str] = ()
 ) -> ASGIApp:
     """The app that serves these runs. With a `token`, the API asks for it. `hosts` are names that lead to this server."""
     limits = limits or Limits()
@@ -63,7 +59,7 @@ def create_app(
     add_handlers(app)
     guards = [Depends(HTTPBearer(auto_error=False)), Depends(_token_check(token))] if token else []
     _add_health(app, runs, engine)
-    app.include_router(_api(Desk(runs, engine, limits)), prefix=API, dependencies=guards)
+    app.include_router(_api(Handlers(runs, engine, limits)), prefix=API, dependencies=guards)
 
     @app.get("/metrics", dependencies=guards, response_class=PlainTextResponse, responses=responses_of(401) if token else {})
     async def show_metrics() -> PlainTextResponse:
@@ -71,7 +67,7 @@ def create_app(
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     _add_pages(app)
-    return Guard(app, hosts=hosts, metrics=metrics, seconds=limits.seconds)
+    return RequestMiddleware(app, hosts=hosts, metrics=metrics, seconds=limits.seconds)
 
 
 def _token_check(token: str) -> Any:
@@ -86,7 +82,7 @@ def _token_check(token: str) -> Any:
     return check_token
 
 
-def _add_health(app: FastAPI, runs: Mapping[str, ServedRun], engine: Engine) -> None:
+def _add_health(app: FastAPI, runs: Mapping[str, RunView], engine: Engine) -> None:
     @app.get(f"{API}/health", response_model=schemas.HealthBody)
     async def health() -> Response:
         """Whether the server lives; needs no token."""
@@ -106,42 +102,37 @@ def _add_pages(app: FastAPI) -> None:
     app.mount("/static", StaticFiles(directory=STATIC))
 
 
-class Desk:
-    """Where requests are turned into work: names are found, the engine is asked, and its errors become problems."""
+class Handlers:
+    """Turn requests into tasks of the engine: look names up, submit, and translate errors into problems."""
 
-    def __init__(self, runs: Mapping[str, ServedRun], engine: Engine, limits: Limits) -> None:
+    def __init__(self, runs: Mapping[str, RunView], engine: Engine, limits: Limits) -> None:
         self.runs, self._engine, self._limits = runs, engine, limits
 
-    def run(self, name: str | None) -> ServedRun:
+    def run(self, name: str | None) -> RunView:
         """The run that a request means."""
         chosen = next(iter(self.runs)) if name is None else name
         if chosen not in self.runs:
             raise RequestError(404, "unknown_run", "There is no such run.", field="run", suggestions=list(self.runs)[:5])
         return self.runs[chosen]
 
-    async def entity(self, run: ServedRun, text: str, field: str) -> int:
+    async def entity(self, run: RunView, text: str, field: str) -> int:
         """The entity that a field of the request names."""
-        return await self._found(entity_id, run, text, field, run.entities, run.dataset.entities)
+        return await self._find(run, run.reasoner.names.entity_id, text, field)
 
-    async def relation(self, run: ServedRun, text: str) -> int:
+    async def relation(self, run: RunView, text: str) -> int:
         """The relation that the request names, or its inverse."""
-        return await self._found(directed_relation_id, run, text, "relation", run.relations, run.dataset.relations)
+        return await self._find(run, run.reasoner.names.relation_id, text, "relation")
 
-    async def _found(
-        self,
-        find: Callable[[TrainedWalker, str], int],
-        run: ServedRun,
-        text: str,
-        field: str,
-        index: NameIndex,
-        vocabulary: Vocabulary,
-    ) -> int:
+    async def _find(self, run: RunView, find: Callable[[str], int], text: str, field: str) -> int:
         try:
-            return await run.look_up(find, run.trained, text)
+            return await run.look_up(find, text)
         except UnknownNameError as error:
-            near = [vocabulary[id_] for id_ in await run.look_up(index.near, text)]
-            told = f"{error.problem}."
-            raise RequestError(404, "unknown_name", told, remedy=error.remedy, field=field, suggestions=near) from None
+            is_relation = field == "relation"
+            index, labels = (run.relations, run.dataset.relations) if is_relation else (run.entities, run.dataset.entities)
+            near = [labels[id_] for id_ in await run.look_up(index.near, text)]
+            raise RequestError(
+                404, "unknown_name", f"{error.problem}.", remedy=error.remedy, field=field, suggestions=near
+            ) from None
 
     async def done(self, task: Task, input_: Any) -> Any:
         """What the engine makes of it, if that does not take too long."""
@@ -155,51 +146,52 @@ class Desk:
             raise RequestError(504, "timeout", told, remedy="Ask for less, or try again later.", retry=True) from None
 
 
-def _api(desk: Desk) -> APIRouter:
+def _api(handlers: Handlers) -> APIRouter:
     router = APIRouter(responses=responses_of(400, 401, 408, 414, 422))
     asked = responses_of(404, 413, 503, 504)
 
     @router.post("/ask", response_model=schemas.AskBody, responses=asked)
-    async def ask(question: schemas.AskRequest) -> Response:
+    async def ask(query: schemas.AskRequest) -> Response:
         """The best answers of a question, each with its paths. `relation⁻¹` asks the other way round."""
-        run = desk.run(question.run)
-        head_id = await desk.entity(run, question.head, "head")
+        run = handlers.run(query.run)
+        head_id = await handlers.entity(run, query.head, "head")
         head, name = run.dataset.entities[head_id], run.dataset.entities.name(head_id)
-        relation_id = await desk.relation(run, question.relation)
-        relation, relation_name = run.relation_key(relation_id), run.relation_name(relation_id)
-        answers = await desk.done(Asking(run, question.k, question.paths, question.only_new), (head, relation))
+        relation_id = await handlers.relation(run, query.relation)
+        names = run.reasoner.names
+        relation, relation_name = names.relation_key(relation_id), names.relation_name(relation_id)
+        answers = await handlers.done(Asking(run, query.k, query.paths, query.only_new), (head, relation))
         about = {"run": run.name, "head": head, "name": name, "relation": relation, "relation_name": relation_name}
         return JSONResponse(about | {"answers": answers})
 
     @router.post("/explain", response_model=schemas.ExplainBody, responses=asked)
-    async def explain(question: schemas.ExplainRequest) -> Response:
+    async def explain(query: schemas.ExplainRequest) -> Response:
         """Why an entity is an answer: its paths, the rules they stand for, and how often these hold; or why not."""
-        run = desk.run(question.run)
-        ends = {"head": question.head, "tail": question.tail}
-        head, tail = [run.dataset.entities[await desk.entity(run, text, field)] for field, text in ends.items()]
-        relation = run.relation_key(await desk.relation(run, question.relation))
-        return JSONResponse({"run": run.name} | await desk.done(Explaining(run, question.paths), (head, relation, tail)))
+        run = handlers.run(query.run)
+        ends = {"head": query.head, "tail": query.tail}
+        head, tail = [run.dataset.entities[await handlers.entity(run, text, field)] for field, text in ends.items()]
+        relation = run.reasoner.names.relation_key(await handlers.relation(run, query.relation))
+        return JSONResponse({"run": run.name} | await handlers.done(Explaining(run, query.paths), (head, relation, tail)))
 
-    _add_searches(router, desk)
+    _add_searches(router, handlers)
 
     @router.get("/runs", response_model=schemas.RunsBody)
     async def list_runs() -> Response:
         """The runs that are served."""
-        return JSONResponse({"runs": [run.about for run in desk.runs.values()]})
+        return JSONResponse({"runs": [run.about for run in handlers.runs.values()]})
 
     @router.get("/runs/{run}", response_model=schemas.RunBody, responses=responses_of(404))
     async def show_run(run: str) -> Response:
         """The card of a run."""
-        return JSONResponse(desk.run(run).about)
+        return JSONResponse(handlers.run(run).about)
 
     return router
 
 
-def _add_searches(router: APIRouter, desk: Desk) -> None:
+def _add_searches(router: APIRouter, handlers: Handlers) -> None:
     @router.get("/entities", response_model=schemas.EntitiesBody, responses=responses_of(404))
     async def search_entities(q: Typed = "", run: RunName = None, limit: Limit = 10) -> Response:
         """Entities whose names begin with what was typed, then those with a word that does, then those that hold it."""
-        served = desk.run(run)
+        served = handlers.run(run)
         names = served.dataset.entities
         found = await served.look_up(served.entities.search, q, limit)
         return JSONResponse({"entities": [{"entity": names[id_], "name": names.name(id_)} for id_ in found]})
@@ -214,6 +206,6 @@ def _add_searches(router: APIRouter, desk: Desk) -> None:
         limit: Limit = 50,
     ) -> Response:
         """Relations and their inverses: first those that the entity has in the graph, by how often, then the rest."""
-        served = desk.run(run)
-        own = await desk.entity(served, entity, "entity") if entity else None
+        served = handlers.run(run)
+        own = await handlers.entity(served, entity, "entity") if entity else None
         return JSONResponse({"relations": await served.look_up(served.relations_by_use, q, own, limit)})

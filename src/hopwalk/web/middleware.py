@@ -29,7 +29,7 @@ HEADERS = {
 logger = logging.getLogger("hopwalk.web")
 
 
-class Guard:
+class RequestMiddleware:
     """Lets to the app what is meant for this server and not too large; every answer gets the security headers.
 
     A web page of somebody else can make its own name stand for this machine (DNS rebinding) and then read what it is told. Its

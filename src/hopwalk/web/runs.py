@@ -1,4 +1,4 @@
-"""A run in memory, as the server needs it: its walker, its names, its relations by use, and questions to begin with."""
+"""A run as the server shows it: its reasoner under a name, relations by use, and example queries."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.names import NameIndex
 from hopwalk.data.triples import Triples
-from hopwalk.reasoning.asking import INVERSE
-from hopwalk.walker.runs import TrainedWalker, load_walker
+from hopwalk.reasoning.reasoner import Reasoner
+from hopwalk.reasoning.values import INVERSE
 
 NUM_EXAMPLES = 4
 LARGE = 200_000  # entities
@@ -25,51 +25,38 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class ServedRun:
-    """A trained walker under the name by which requests ask for it."""
+class RunView:
+    """A reasoner under the name by which requests address it."""
 
     name: str
-    trained: TrainedWalker
+    reasoner: Reasoner
 
     @property
     def dataset(self) -> Dataset:
         """The data of the run."""
-        return self.trained.dataset
+        return self.reasoner.dataset
 
     @property
     def entities(self) -> NameIndex:
         """Finds entities."""
-        return self.trained.entity_names
+        return self.reasoner.names.entities
 
     @property
     def relations(self) -> NameIndex:
         """Finds relations."""
-        return self.trained.relation_names
+        return self.reasoner.names.relations
 
     def warm_up(self) -> None:
-        """Make what the first request would have to wait for."""
+        """Compute what the first request would have to wait for."""
         self.entities.search(" ")
         self.relations.search(" ")
         self.entities.near("a")
         _ = self.about
 
     async def look_up(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-        """What a function finds among names and facts, in a few milliseconds; in a large graph it is more, so in a thread."""
+        """Call a function that searches names or facts: directly, or in a thread where the graph is large and it takes longer."""
         is_large = len(self.dataset.entities) > LARGE or len(self.dataset.facts) > 10 * LARGE
         return await asyncio.to_thread(function, *arguments, **options) if is_large else function(*arguments, **options)
-
-    def relation_key(self, directed_id: int) -> str:
-        """The relation as it is asked for."""
-        ids = self.dataset.relation_ids
-        is_inverse = bool(ids.is_inverse(directed_id))
-        return self.dataset.relations[ids.inverse(directed_id)] + INVERSE if is_inverse else self.dataset.relations[directed_id]
-
-    def relation_name(self, directed_id: int) -> str:
-        """The relation for people."""
-        ids = self.dataset.relation_ids
-        is_inverse = bool(ids.is_inverse(directed_id))
-        name = self.dataset.relations.name(ids.inverse(directed_id) if is_inverse else directed_id)
-        return name + INVERSE if is_inverse else name
 
     def relations_by_use(self, text: str, entity_id: int | None, limit: int) -> list[dict[str, Any]]:
         """Relations and inverses that the text finds: first those with most facts of the entity, then those with most facts."""
@@ -80,7 +67,7 @@ class ServedRun:
         directed.sort(key=lambda way: (-own[way], -self._facts_by_relation[way]))
         return [
             {
-                "relation": self.relation_key(way),
+                "relation": self.reasoner.names.relation_key(way),
                 "name": self.dataset.relations.name(ids.inverse(way) if ids.is_inverse(way) else way),
                 "is_inverse": bool(ids.is_inverse(way)),
                 "facts": int(own[way]),
@@ -103,8 +90,8 @@ class ServedRun:
     @cached_property
     def about(self) -> dict[str, Any]:
         """What the run is, for its card."""
-        dataset, settings, card = self.dataset, self.trained.settings, self.trained.run.path / "card.md"
-        mrr = self.trained.run.about.get("valid_mrr")
+        dataset, run = self.dataset, self.reasoner.run
+        settings, mrr = run.settings, run.about.get("valid_mrr")
         return {
             "run": self.name,
             "dataset": dataset.name,
@@ -114,14 +101,14 @@ class ServedRun:
             "hops": settings.walk.hops,
             "beam": settings.walk.beam,
             "fan_out": settings.graph.fan_out,
-            "has_scorer": self.trained.opinions is not None,
+            "has_scorer": self.reasoner.has_scorer,
             "valid_mrr": mrr if isinstance(mrr, float) else None,
             "examples": list(self._examples()),
-            "card": card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
+            "card": self.reasoner.card,
         }
 
     def _examples(self) -> Iterable[dict[str, str]]:
-        """Questions about the most frequent relations; where there are any, dev questions, whose answers the graph lacks."""
+        """Queries about the most frequent relations, from dev where there is one: their answers are not in the graph."""
         asked: Triples = self.dataset.valid if len(self.dataset.valid) else self.dataset.facts
         counts = np.bincount(asked.relations, minlength=len(self.dataset.relations))
         for relation in np.argsort(-counts, kind="stable")[:NUM_EXAMPLES].tolist():
@@ -131,20 +118,20 @@ class ServedRun:
                 yield {
                     "head": self.dataset.entities[head],
                     "name": self.dataset.entities.name(head),
-                    "relation": self.relation_key(relation),
-                    "relation_name": self.relation_name(relation),
+                    "relation": self.reasoner.names.relation_key(relation),
+                    "relation_name": self.reasoner.names.relation_name(relation),
                 }
 
 
-def load_runs(folders: Sequence[str | Path]) -> dict[str, ServedRun]:
-    """The walkers of run folders by name: that of the folder, with a number where several are called the same."""
-    runs: dict[str, ServedRun] = {}
+def load_runs(folders: Sequence[str | Path]) -> dict[str, RunView]:
+    """The reasoners of run folders by name: that of the folder, with a number where several have the same."""
+    runs: dict[str, RunView] = {}
     for folder in folders:
-        trained = load_walker(folder)
+        reasoner = Reasoner.load(folder)
         stem, number = Path(folder).resolve().name or "run", 1
         name = stem
         while name in runs:
             number += 1
             name = f"{stem}-{number}"
-        runs[name] = ServedRun(name, trained)
+        runs[name] = RunView(name, reasoner)
     return runs

@@ -1,0 +1,70 @@
+"""A data set by name or path: of the catalog, of PyKEEN, from files of triples, or prepared by hopwalk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hopwalk.config.settings import ReadSettings, Settings
+from hopwalk.data import catalog
+from hopwalk.data.dataset import Dataset, assemble
+from hopwalk.data.download import MakeProgressBar
+from hopwalk.data.reading import is_there, read_path, split_files
+from hopwalk.errors import DataError, SettingsError, UnknownNameError, did_you_mean
+
+PREPARED = "dataset.safetensors"
+
+
+def load_dataset(
+    data: str | Path,
+    settings: Settings | None = None,
+    *,
+    mirror: Path | None = None,
+    make_progress_bar: MakeProgressBar | None = None,
+) -> Dataset:
+    """A data set by its name in the catalog, by `pykeen:NAME`, or from a file or folder of triples.
+
+    A name of the catalog takes precedence over a file of that name; write `./umls` for the file.
+
+    >>> load_dataset("umls")
+    Dataset('umls': 135 entities, 46 relations, 5,216 facts; 5,216 / 652 / 661 queries)
+    """
+    settings = settings or Settings()
+    if isinstance(data, str) and data.startswith("pykeen:"):
+        from hopwalk.data.pykeen_bridge import from_pykeen
+
+        return from_pykeen(data.removeprefix("pykeen:"), fold_inverses=settings.read.fold_inverses)
+    entry = catalog.find(data) if isinstance(data, str) else None
+    if entry:
+        _refuse_reading_options(settings, entry.name)
+        return catalog.load(entry, mirror=mirror, make_progress_bar=make_progress_bar)
+    path = Path(data)
+    if isinstance(data, str) and not is_there(path) and len(path.parts) == 1:
+        names = [*catalog.entries(), *(entry.name for entry in Path().iterdir())]
+        remedy = did_you_mean(data, names) or f"Data sets: {', '.join(catalog.entries())}; or the path of your own file."
+        raise UnknownNameError(f"there is neither a data set nor a file {data!r}", remedy=remedy)
+    if is_there(path / PREPARED):
+        _refuse_reading_options(settings, str(path))
+        if split_files(path):
+            raise DataError("the folder holds a prepared data set and text files", path=path, remedy="Keep one of the two.")
+        return Dataset.load(path / PREPARED)
+    labelled = read_path(path, settings.read)
+    name = path.name if path.name not in ("", "..") else path.resolve().name
+    name = name if path.is_dir() else Path(name.removesuffix(".gz")).stem
+    return assemble(name, labelled, fold_inverses=settings.read.fold_inverses)
+
+
+def prepare(dataset: Dataset, folder: str | Path) -> Path:
+    """Save the data set to a folder from which `load_dataset` opens it at once, memory-mapped; the file."""
+    beside = split_files(Path(folder))
+    if beside:
+        problem = f"the folder holds {beside[0].name}: text files and a prepared data set in one folder are ambiguous"
+        raise DataError(problem, path=folder, remedy="Choose another folder.")
+    path = Path(folder) / PREPARED
+    dataset.save(path)
+    return path
+
+
+def _refuse_reading_options(settings: Settings, name: str) -> None:
+    if settings.read != ReadSettings():
+        given = [key for key, value in settings.read if value != getattr(ReadSettings(), key)]
+        raise SettingsError(f"read.{given[0]} does not apply to {name}: it is not a text file of yours", remedy="Leave it out.")

@@ -1,0 +1,38 @@
+"""Text for people: counts, durations, names without what people write in different ways."""
+
+from __future__ import annotations
+
+import re
+
+
+def counted(count: int, noun: str) -> str:
+    """The count with its noun.
+
+    >>> counted(1, "fact"), counted(1200, "fact"), counted(2, "entity"), counted(2, "query")
+    ('1 fact', '1,200 facts', '2 entities', '2 queries')
+    """
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
+
+
+def shorten(text: str, most: int = 60) -> str:
+    """The text on one line, cut to `most` characters."""
+    flat = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[: most + 1])
+    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+def duration(seconds: float | None) -> str:
+    """Time for people.
+
+    >>> duration(48), duration(600), duration(9000)
+    ('48 s', '10 min', '2.5 h')
+    """
+    if seconds is None:
+        return ""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def fold_name(name: str) -> str:
+    """The name without case, hyphens, underscores and blanks."""
+    return re.sub(r"[\s_-]", "", name).lower()
