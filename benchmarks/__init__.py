@@ -1,1 +1,1 @@
-"""What hopwalk costs, measured beside the tools it stands on."""
+"""Benchmarks: time and memory of hopwalk, measured beside the tools it is compared with."""

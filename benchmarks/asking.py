@@ -1,10 +1,10 @@
-"""What it takes to ask: the first answer of a cold `hopwalk ask`, and many questions together beside one after the other.
+"""The cost of asking: the first answer of a cold `hopwalk ask`, and many queries together beside one after the other.
 
     python -m benchmarks.asking runs/umls runs/fb15k-237                   # on all cores
-    python -m benchmarks.asking runs/umls --questions 64 --repeats 1 --out /tmp/asking.json
+    python -m benchmarks.asking runs/umls --queries 64 --repeats 1 --out /tmp/asking.json
 
 A cold start is a new process; its stages are timed where `hopwalk ask` goes through them, with the files in the page cache. The
-questions are the distinct ones of the run's test split, in random order, the same for both ways. Both ways take turns, and the
+queries are the distinct ones of the run's test split, in random order, the same for both ways. Both ways take turns, and the
 best turn of each counts: what disturbs the machine only makes it slower. `--tables` measures nothing and fills in the tables in
 docs/benchmarks.md.
 """
@@ -17,7 +17,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.machine import PROJECT, describe_machine
+from benchmarks.results import fill_in, load_results, markdown_table
 from hopwalk.learning.run import write_text
 
 RESULTS = PROJECT / "results" / "asking.json"
@@ -37,48 +38,46 @@ marks = [begun, time.time()]
 import hopwalk.cli.main, hopwalk.cli.answers; marks.append(time.time())
 import torch; marks.append(time.time())
 import hopwalk.api, hopwalk.reasoning.reasoner; marks.append(time.time())
-walker = hopwalk.api.load(run); marks.append(time.time())
-str(walker.ask(head, relation, num_paths=1)); marks.append(time.time())
+reasoner = hopwalk.api.load(run); marks.append(time.time())
+str(reasoner.ask(head, relation, num_paths=1)); marks.append(time.time())
 print([after - before for before, after in zip(marks, marks[1:])])
 """
 
 
 def cold_start(run: Path, query: tuple[str, str], repeats: int) -> dict[str, float]:
-    """The seconds of each stage, of the repetition that took least in all."""
-    import time
-
+    """The seconds of each stage in the fastest turn."""
     turns = []
     for _ in range(repeats):
-        command = [sys.executable, "-c", COLD, str(run), *query, str(time.time())]
+        command = [sys.executable, "-c", COLD, str(run), *query, str(time())]
         printed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
         turns.append(json.loads(printed))
     return dict(zip(STAGES, (round(seconds, 3) for seconds in min(turns, key=sum)), strict=True))
 
 
 def throughput(run: Path, num_queries: int, repeats: int) -> dict[str, Any]:
-    """Questions a second, one after the other and together, and how many answers have the same place in both."""
+    """Queries a second, one after the other and together, and the share of answers with the same rank in both."""
     import torch
 
-    from hopwalk.reasoning.reasoner import LoadedWalker
+    from hopwalk.reasoning.reasoner import Reasoner
 
-    walker = LoadedWalker.of(run)
-    queries = _queries(walker.dataset, num_queries)
-    walker.ask_many(queries[:8])  # tables that are made once
+    reasoner = Reasoner.load(run)
+    queries = _queries(reasoner.dataset, num_queries)
+    reasoner.ask_many(queries[:8])  # tables that are computed once
     alone, together = [], []
     for _ in range(repeats):
         start = perf_counter()
-        one_by_one = [walker.ask(*query) for query in queries]
+        one_by_one = [reasoner.ask(*query) for query in queries]
         alone.append(perf_counter() - start)
         start = perf_counter()
-        at_once = walker.ask_many(queries)
+        at_once = reasoner.ask_many(queries)
         together.append(perf_counter() - start)
     pairs = [pair for one, other in zip(one_by_one, at_once, strict=True) for pair in zip(one, other, strict=True)]
     rates = len(queries) / min(alone), len(queries) / min(together)
     return {
-        "beam": walker.settings.walk.beam,
-        "hops": walker.settings.walk.hops,
+        "beam": reasoner.decoder.settings.walk.beam,
+        "hops": reasoner.decoder.settings.walk.hops,
         "threads": torch.get_num_threads(),
-        "questions": len(queries),
+        "queries": len(queries),
         "alone_per_second": round(rates[0], 1),
         "together_per_second": round(rates[1], 1),
         "ratio": round(rates[1] / rates[0], 2),
@@ -87,9 +86,9 @@ def throughput(run: Path, num_queries: int, repeats: int) -> dict[str, Any]:
 
 
 def _queries(dataset: Any, most: int) -> list[tuple[str, str]]:
-    asked = list(dict.fromkeys((head, relation) for head, relation, _ in dataset.labels_of(dataset.test)))
-    order = np.random.default_rng(0).permutation(len(asked))[:most]
-    return [asked[row] for row in order.tolist()]
+    distinct = list(dict.fromkeys((head, relation) for head, relation, _ in dataset.labels_of(dataset.test)))
+    order = np.random.default_rng(0).permutation(len(distinct))[:most]
+    return [distinct[row] for row in order.tolist()]
 
 
 def measure(runs: list[Path], num_queries: int, repeats: int) -> dict[str, Any]:
@@ -104,52 +103,44 @@ def measure(runs: list[Path], num_queries: int, repeats: int) -> dict[str, Any]:
     return found
 
 
-def tables(found: dict[str, Any]) -> dict[str, str]:
-    """The tables of docs/benchmarks.md, by the name of their place."""
+def tables(found: dict[str, Any]) -> dict[str, list[list[str]]]:
+    """The rows of the tables of docs/benchmarks.md, by their name there."""
     cold = [["data", *STAGES, "in all"]]
     for name, stages in found["cold"].items():
         cold.append([name, *(f"{stages[stage]:.2f}" for stage in STAGES), f"{sum(stages.values()):.2f}"])
-    rates = [["data", "hops", "beam", "questions", "alone, a second", "together", "ratio", "same answers"]]
+    rates = [["data", "hops", "beam", "queries", "alone, a second", "together", "ratio", "same answers"]]
     for name, row in found["throughput"].items():
-        counts = [str(row["hops"]), str(row["beam"]), f"{row['questions']:,}"]
+        counts = [str(row["hops"]), str(row["beam"]), f"{row['queries']:,}"]
         speeds = [f"{row['alone_per_second']:,.1f}", f"{row['together_per_second']:,.1f}", f"{row['ratio']:.1f}"]
         rates.append([name, *counts, *speeds, f"{100 * row['same_answers']:.2f} %"])
-    return {"cold": _markdown(cold), "throughput": _markdown(rates)}
+    return {"cold": cold, "throughput": rates}
 
 
-def _markdown(rows: list[list[str]]) -> str:
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], "|---" + "|---:" * (len(rows[0]) - 1) + "|", *lines[1:]])
-
-
-def fill_in(page: Path, found: dict[str, Any]) -> None:
-    """Put the tables in their places."""
-    text = page.read_text(encoding="utf-8")
-    for name, table in tables(found).items():
-        start, end = f"<!-- asking: {name} -->\n", "<!-- end -->"
-        before, _, rest = text.partition(start)
-        text = f"{before}{start}{table}\n{end}{rest.partition(end)[2]}"
-    write_text(page, text)
+def with_tables(page: str, found: dict[str, Any]) -> str:
+    """The text of the page with its tables as they are in the results, between `<!-- asking: NAME -->` and `<!-- end -->`."""
+    for name, rows in tables(found).items():
+        page = fill_in(page, f"asking: {name}", markdown_table(rows))
+    return page
 
 
 def main() -> None:
     """Measure and print, or fill in the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path, help="run folders of walkers")
-    parser.add_argument("--questions", type=int, default=512, help="how many questions, at most")
-    parser.add_argument("--repeats", type=int, default=3, help="how often; the best counts")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where to write the numbers")
+    parser.add_argument("--queries", type=int, default=512, help="how many queries, at most")
+    parser.add_argument("--repeats", type=int, default=3, help="number of turns; the best one counts")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the file to write")
     parser.add_argument("--tables", action="store_true", help="measure nothing; fill in the tables of docs/benchmarks.md")
     args = parser.parse_args()
     if args.tables:
-        fill_in(PAGE, json.loads(args.out.read_text(encoding="utf-8")))
+        write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8"), load_results(args.out)))
         return
     found = measure(args.runs, args.queries, args.repeats)
     write_text(args.out, json.dumps(found, indent=2) + "\n")
-    for rows in tables(found).values():
-        shown = Table(*(cell.strip() for cell in rows.splitlines()[0].strip("|").split("|")))
-        for line in rows.splitlines()[2:]:
-            shown.add_row(*(cell.strip() for cell in line.strip("|").split("|")))
+    for titles, *rows in tables(found).values():
+        shown = Table(*titles)
+        for row in rows:
+            shown.add_row(*row)
         Console().print(shown)
 
 

@@ -30,6 +30,7 @@ from rich.table import Table
 
 from benchmarks.machine import PROJECT, describe_machine
 from benchmarks.powerlaw import PowerLawGraph, write_power_law_graph
+from benchmarks.results import load_results
 from hopwalk.paper.source import source_sha256
 
 MEMORY_LIMIT_BYTES = 12 * 10**9
@@ -37,9 +38,9 @@ SMALL_TRIPLES, SMALL_ENTITIES = 20_000, 5_000
 HEADINGS = ("", "seconds", "CPU seconds", "× polars", "triples/s", "peak GB")
 SPLIT_FILES = ("train.txt", "valid.txt", "test.txt")
 
-# Which function does which part of the work. They are wrapped with a clock while the real thing runs.
+# The function of each stage. It is wrapped with a clock while the real work runs.
 DATASET_STAGES = {
-    "read": "hopwalk.api.read_path",
+    "read": "hopwalk.data.loading.read_path",
     "find inverse relations": "hopwalk.data.dataset.fold_inverse_relations",
     "distinct labels": "hopwalk.data.dataset._distinct",
     "encode": "hopwalk.data.dataset._pack",
@@ -51,7 +52,13 @@ GRAPH_STAGES = {
     "trim hubs": "hopwalk.data.graph.kept_edges",
     "stay edges": "hopwalk.data.graph._with_stay_edges",
 }
-WHOLE_GRAPH = {"graph": "hopwalk.api.graph_of"}
+# Rows below the graph, by their key in the results. The first version saved the graph beside the data set.
+SAVING = {
+    "save": "save both",
+    "open": "open both, memory-mapped",
+    "save_dataset": "save the data set",
+    "open_dataset": "open the data set, memory-mapped",
+}
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -59,7 +66,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class Timing:
-    """How long a piece of work took, and the most memory its process had used by its end.
+    """The time of a piece of work, and the peak memory of its process at its end.
 
     `cpu_seconds` adds up all threads and grows little when other programs keep the processor busy, where `seconds` grows much.
     """
@@ -70,7 +77,7 @@ class Timing:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Adds the time of the block."""
+        """Add the time of the block."""
         start, cpu_start = perf_counter(), process_time()
         yield
         self.seconds += perf_counter() - start
@@ -78,7 +85,7 @@ class Timing:
         self.peak_memory_bytes = peak_memory_bytes()
 
     def without(self, parts: Iterable[Timing]) -> Timing:
-        """What is left of the times when those of the parts are taken out."""
+        """The times without those of the parts."""
         listed = list(parts)
         return Timing(
             self.seconds - sum(part.seconds for part in listed),
@@ -89,7 +96,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Input:
-    """Triples to measure: what hopwalk is given, the files it consists of, and how many lines they have."""
+    """Triples to measure: the argument of `load_dataset`, the files behind it, and their number of lines."""
 
     name: str
     data: Path
@@ -100,7 +107,7 @@ class Input:
 
 @dataclass
 class Ingestion:
-    """One way from file to saved graph: the two halves with their stages, and the sizes of what came out."""
+    """From file to data set, and from data set to graph, with their stages; saving the data set; and sizes."""
 
     dataset: Timing = field(default_factory=Timing)
     graph: Timing = field(default_factory=Timing)
@@ -123,16 +130,16 @@ class Ingestion:
 
 
 def peak_memory_bytes() -> int:
-    """The most memory this process has had resident so far."""
+    """The peak resident memory of this process."""
     status = Path("/proc/self/status")
-    if status.exists():  # preferred: what getrusage tells a new process may be the peak of the one that started it
+    if status.exists():  # preferred: getrusage may give a new process the peak of the one that started it
         kilobytes = next(line.split()[1] for line in status.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM"))
         return int(kilobytes) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def in_fresh_process(work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
-    """What `work` gives back when a new Python runs it."""
+    """The result of `work` in a new Python process."""
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
         return pool.submit(work, *args, **kwargs).result()
 
@@ -167,7 +174,7 @@ def read_with_polars(files: tuple[Path, ...]) -> Timing:
 
 
 def ingest_with_hopwalk(data: Path, prepared: Path) -> Ingestion:
-    """File or folder → data set → graph → saved to the folder `prepared`."""
+    """File or folder → data set → graph; the data set is saved to the folder `prepared`."""
     import safetensors.numpy  # noqa: F401  # hopwalk imports these two where it needs them; imports are not timed
     import scipy.sparse  # noqa: F401
 
@@ -176,38 +183,37 @@ def ingest_with_hopwalk(data: Path, prepared: Path) -> Ingestion:
     done = Ingestion()
     with timed_stages(DATASET_STAGES) as done.dataset_stages, done.dataset.running():
         dataset = api.load_dataset(data)
-    preparing = Timing()
-    with timed_stages(GRAPH_STAGES) as done.graph_stages, timed_stages(WHOLE_GRAPH) as whole, preparing.running():
-        graph = api.prepare(dataset, prepared)
-    done.graph = whole["graph"]
-    done.save = preparing.without([done.graph])
+    with timed_stages(GRAPH_STAGES) as done.graph_stages, done.graph.running():
+        graph = api.graph_of(dataset)
+    with done.save.running():
+        api.prepare(dataset, prepared)
     done.num_facts = len(dataset.facts) + len(dataset.valid) + len(dataset.test)
     done.num_entities, done.num_relations, done.num_edges = len(dataset.entities), len(dataset.relations), graph.num_edges
     return done
 
 
 def open_prepared(prepared: Path) -> Timing:
-    """Opening the saved data set and graph, memory-mapped."""
+    """Opening the saved data set, memory-mapped."""
     import safetensors.numpy  # noqa: F401
 
     from hopwalk import api
 
     timing = Timing()
     with timing.running():
-        api.open_prepared(prepared)
+        api.load_dataset(prepared)
     return timing
 
 
 def look_up_known_answers(prepared: Path, num_queries: int, seed: int) -> dict[str, Any]:
     """The rates of `KnownAnswers.contains` and `.answers`.
 
-    `contains` is asked about facts, every second one with a random tail instead of its own. `answers` is asked distinct questions
-    in both directions, drawn with the facts, so that hubs with very many answers are among them.
+    `contains` gets facts, every second one with a random tail instead of its own. `answers` gets distinct queries in both
+    directions, drawn with the facts, so that hubs with very many answers are among them.
     """
     from hopwalk import api
     from hopwalk.data.known_answers import KnownAnswers
 
-    dataset, _ = api.open_prepared(prepared)
+    dataset = api.load_dataset(prepared)
     facts, num_entities, num_relations = dataset.facts, len(dataset.entities), len(dataset.relations)
     building, hashing, containing, answering = Timing(), Timing(), Timing(), Timing()
     with building.running():
@@ -234,8 +240,8 @@ def look_up_known_answers(prepared: Path, num_queries: int, seed: int) -> dict[s
         "contains_index_seconds": hashing.seconds,
         "contains_asked": num_queries,
         "contains_per_second": num_queries / containing.seconds,
-        "questions_asked": len(queries),
-        "questions_per_second": len(queries) / answering.seconds,
+        "queries_asked": len(queries),
+        "queries_per_second": len(queries) / answering.seconds,
         "answers_found": len(answers),
         "answers_per_second": len(answers) / answering.seconds,
         "peak_memory_bytes": answering.peak_memory_bytes,
@@ -243,9 +249,9 @@ def look_up_known_answers(prepared: Path, num_queries: int, seed: int) -> dict[s
 
 
 def measure(given: Input, prepared: Path, num_queries: int, seed: int) -> dict[str, Any]:
-    """Everything measured about one data set, ready for JSON; `prepared` is the folder where hopwalk saves it."""
+    """All measurements of one data set, ready for JSON; `prepared` is the folder where hopwalk saves it."""
     reads, runs = [], []
-    for _ in range(given.repeats):  # in turns, so that what else the machine does at the time meets both
+    for _ in range(given.repeats):  # in turns, so that other load on the machine meets both
         reads.append(in_fresh_process(read_with_polars, given.files))
         runs.append(in_fresh_process(ingest_with_hopwalk, given.data, prepared))
     # The stages of one run add up, medians of stages would not: all times given are those of the run with the median total.
@@ -274,8 +280,8 @@ def measure(given: Input, prepared: Path, num_queries: int, seed: int) -> dict[s
             "all_seconds": [each.to_graph.seconds for each in runs],
             "dataset": _with_stages(run.dataset, run.dataset_stages),
             "graph": _with_stages(run.graph, run.graph_stages),
-            "save": asdict(run.save),
-            "open": asdict(in_fresh_process(open_prepared, prepared)),
+            "save_dataset": asdict(run.save),
+            "open_dataset": asdict(in_fresh_process(open_prepared, prepared)),
         },
         "known_answers": in_fresh_process(look_up_known_answers, prepared, num_queries, seed),
     }
@@ -327,7 +333,7 @@ def run(given: argparse.Namespace, console: Console) -> dict[str, Any]:
             measured.append(measure(each, work / f"prepared {each.name}", given.queries, given.seed))
     if source_sha256() != machine.source_sha256:
         raise SystemExit("hopwalk's source changed while it was measured: the numbers belong to no version of it. Run it again.")
-    options = ("triples", "entities", "repeats", "questions", "seed")
+    options = ("triples", "entities", "repeats", "queries", "seed")
     return {
         "command": " ".join(["python -m benchmarks.ingest", *(f"--{name} {getattr(given, name)}" for name in options)]),
         "seed": given.seed,
@@ -345,7 +351,7 @@ def rows_of(measured: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     timings = [("polars: read the file", polars)]
     for part, name in (("dataset", "file → data set"), ("graph", "data set → graph")):
         timings += [(name, hopwalk[part]), *((f"  {stage}", timing) for stage, timing in hopwalk[part]["stages"].items())]
-    timings += [("file → graph", hopwalk), ("save both", hopwalk["save"]), ("open both, memory-mapped", hopwalk["open"])]
+    timings += [("file → graph", hopwalk), *((name, hopwalk[key]) for key, name in SAVING.items() if key in hopwalk)]
     for name, timing in timings:
         yield (
             name,
@@ -358,7 +364,7 @@ def rows_of(measured: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def title_of(measured: dict[str, Any]) -> str:
-    """What was measured, in a few words."""
+    """The data set and its size."""
     return f"{measured['name']}: {measured['triples_read']:,} triples, {measured['entities']:,} entities"
 
 
@@ -366,8 +372,8 @@ def known_answers_of(measured: dict[str, Any]) -> str:
     """The rates of the look-ups of known answers, in words."""
     known = measured["known_answers"]
     return (
-        f"Known answers: {known['contains_per_second']:,.0f} facts a second are checked; {known['questions_per_second']:,.0f} "
-        f"questions a second are answered with {known['answers_per_second']:,.0f} answers. The indexes are made in "
+        f"Known answers: {known['contains_per_second']:,.0f} facts a second are checked; {known['queries_per_second']:,.0f} "
+        f"queries a second are answered with {known['answers_per_second']:,.0f} answers. The indexes are made in "
         f"{known['build_seconds']:.3f} s and {known['contains_index_seconds']:.3f} s; the peak is "
         f"{known['peak_memory_bytes'] / 1e9:.2f} GB."
     )
@@ -399,14 +405,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--triples", type=int, default=20_000_000)
     parser.add_argument("--entities", type=int, default=5_000_000)
     parser.add_argument("--repeats", type=int, default=3, help="times each is measured; the median counts")
-    parser.add_argument("--questions", type=int, default=5_000_000, help="facts that known answers are looked up for")
+    parser.add_argument("--queries", type=int, default=5_000_000, help="facts whose known answers are looked up")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--small", action="store_true", help=f"{SMALL_TRIPLES:,} triples, once: does it run at all?")
+    parser.add_argument("--small", action="store_true", help=f"{SMALL_TRIPLES:,} triples, once, as a test")
     parser.add_argument("--out", type=Path, help="where the JSON goes (results/ingest.json; nowhere with --small)")
     parser.add_argument("--show", type=Path, help="measure nothing, print this JSON in the form of docs/benchmarks.md")
     given = parser.parse_args(arguments)
     if given.show:
-        print(markdown_of(json.loads(given.show.read_text(encoding="utf-8"))), end="")
+        print(markdown_of(load_results(given.show)), end="")
         return
     if given.small:
         given.triples, given.entities, given.repeats, given.queries = SMALL_TRIPLES, SMALL_ENTITIES, 1, SMALL_TRIPLES

@@ -1,4 +1,4 @@
-"""What a number was measured on: processor, memory, versions and source. Nothing that tells whose machine it is."""
+"""The machine behind a measurement: processor, memory, versions and source. Nothing that identifies its owner."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_
 class Machine:
     """The machine, the libraries and the source behind a measurement.
 
-    `first_touch_seconds_per_gb` is what memory costs that no process has used of late: much on a virtual machine that gives free
-    memory back to its host. `source_sha256` is the hash of the package's Python files: it says which code ran where the commit
+    `first_touch_seconds_per_gb` is the cost of memory that no process has used of late: high on a virtual machine that gives free
+    memory back to its host. `source_sha256` is the hash of the package's Python files: it identifies the code where the commit
     alone does not (`has_uncommitted_source`).
     """
 
@@ -43,7 +43,7 @@ class Machine:
 
 
 def describe_machine() -> Machine:
-    """The machine this runs on, now; takes a few seconds to measure its matrix product."""
+    """The machine this runs on, now; measuring its matrix product takes a few seconds."""
     source = describe_source()
     return Machine(
         load_average=round(os.getloadavg()[0], 2),  # before the measurements below add to it
@@ -57,7 +57,7 @@ def describe_machine() -> Machine:
 
 
 def sgemm_gflops(size: int = 2048, seconds: float = 1.0) -> float:
-    """How many billion float32 operations a second numpy's matrix product does, best of the repetitions."""
+    """Billions of float32 operations a second of numpy's matrix product, the best of the repetitions."""
     import numpy as np
 
     random = np.random.default_rng(0)
@@ -72,7 +72,7 @@ def sgemm_gflops(size: int = 2048, seconds: float = 1.0) -> float:
 
 
 def first_touch_seconds_per_gb() -> float:
-    """How long it takes to write 10⁹ bytes of new memory for the first time."""
+    """The seconds it takes to write 10⁹ bytes of new memory for the first time."""
     import numpy as np
 
     start = perf_counter()

@@ -18,7 +18,7 @@ CHUNK_TRIPLES = 1_000_000  # bounds the memory: some 100 bytes a triple of the c
 
 @dataclass(frozen=True)
 class PowerLawGraph:
-    """What to generate. The k-th most frequent head, relation or tail has a share in proportion to 1 / k^exponent.
+    """A graph to generate. The k-th most frequent head, relation or tail has a share in proportion to 1 / k^exponent.
 
     Every entity is the head of at least one fact, so `num_triples` is at least `num_entities`. Facts are drawn independently: a
     few come twice, and a few lead from an entity to itself.

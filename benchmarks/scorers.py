@@ -1,11 +1,11 @@
-"""Training scorers, ours beside PyKEEN's LCWA loop: the same questions, dimension, batch size, optimizer and number of threads.
+"""Training scorers, ours beside PyKEEN's LCWA loop: the same queries, dimension, batch size, optimizer and number of threads.
 
-A question is a (head, relation) in one direction, an example is one of its answers. The sides take turns, each in a process of
-its own, so that what disturbs the machine meets both and peak memory is the side's own. What comes before an epoch is not timed.
+A query is a (head, relation) in one direction, an example is one of its answers. The sides take turns, each in a process of
+its own, so that what disturbs the machine meets both and peak memory is the side's own. The work before an epoch is not timed.
 
 PyKEEN trains without regularizers and constrainers, and its ComplEx and DistMult without dropout; ours have them. It has fused
 optimizers, our initialisation, no progress bars, and the fastest of several ways to cut batches up and to load them. Inverse
-triples are in its factory from the start, since create_inverse_triples cannot give a part of all questions. gc.freeze() comes
+triples are in its factory from the start, since create_inverse_triples cannot give a part of all queries. gc.freeze() comes
 before the first turn, so that the collection of garbage after each of PyKEEN's epochs costs next to nothing.
 
 GFLOP/s are those of our three products with the tail table, and of ConvE's layers: as a share of torch.mm of square matrices,
@@ -42,8 +42,8 @@ from torch.nn import functional, init
 from benchmarks.ingest import peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine
 from hopwalk.api import load_dataset
-from hopwalk.config.settings import ScorerSettings
 from hopwalk.config.loading import load_settings
+from hopwalk.config.settings import ScorerSettings
 from hopwalk.errors import DownloadError
 from hopwalk.learning.optimizers import Optimizer
 from hopwalk.paper.source import source_sha256
@@ -51,37 +51,37 @@ from hopwalk.scorers.models import MODELS, build_scorer
 from hopwalk.scorers.queries import Batch, TrainingQueries
 
 DATA = ("umls", "kinship", "fb15k-237", "wn18rr", "nell-995")
-CANDIDATES, MANY_ENTITIES = 4096, 20_000  # candidates are measured where there are many entities
+SAMPLED_TAILS, MANY_ENTITIES = 4096, 20_000  # sampled tails are measured where there are many entities
 SECONDS_PER_TURN = 3.0  # as many epochs as fill them, and no less than one
 SCORED_TAILS = {"complex": 300_000, "distmult": 60_000, "conve": 60_000}  # entities times batches of an epoch: seconds for PyKEEN
 BYTES_AT_ONCE, BYTES_IN_CACHE = 4 * 2**30, 32 * 2**20
 WORK = {"gflops": ".1f", "share_of_mm": ".0%", "share_of_shapes": ".0%"}
-HEADINGS = ("", "examples/s", "PyKEEN", "ratio", "GFLOP/s", "of mm", "of shapes", "peak GB", "PyKEEN", "candidates: questions/s")
+HEADINGS = ("", "examples/s", "PyKEEN", "ratio", "GFLOP/s", "of mm", "of shapes", "peak GB", "PyKEEN", "sampled tails: queries/s")
 
 
 @dataclass(frozen=True)
 class Case:
-    """What the sides train on, and how."""
+    """The data, the model and the settings that both sides train with."""
 
     data: str
     model: str
     recipe: str
     threads: int
     is_quick: bool
-    candidates: int = 0
+    num_sampled_tails: int = 0
     dimension: int = 200
     batch_size: int = 512
     seed: int = 0
 
     def settings(self) -> ScorerSettings:
         """Our settings: those of the recipe for any data set."""
-        names = ("model", "recipe", "candidates", "dimension", "batch_size", "seed")
+        names = ("model", "recipe", "num_sampled_tails", "dimension", "batch_size", "seed")
         return load_settings(overrides=[f"scorer.{name}={getattr(self, name)}" for name in names]).scorer
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The questions of an epoch: random ones of the data set's, with all their answers."""
+    """The queries of an epoch: random ones of the data set, with all their answers."""
 
     num_entities: int
     num_relations: int
@@ -89,7 +89,7 @@ class Work:
 
     @staticmethod
     def of(case: Case) -> Work:
-        """The same for the same case. All batches are full."""
+        """The queries of a case, the same every time. All batches are full."""
         dataset = load_dataset(case.data)
         queries, num_entities = TrainingQueries.of(dataset), len(dataset.entities)
         most = 1 if case.is_quick else len(queries) // case.batch_size
@@ -100,12 +100,12 @@ class Work:
         return Work(num_entities, len(dataset.relations), chosen)
 
     def queries(self) -> TrainingQueries:
-        """For us."""
+        """The queries as hopwalk takes them."""
         ends = torch.bincount(self.chosen.queries, minlength=len(self.chosen.heads)).cumsum(0)
         return TrainingQueries(self.chosen.heads, self.chosen.relations, functional.pad(ends, (1, 0)), self.chosen.answers)
 
     def factory(self) -> Any:
-        """For PyKEEN."""
+        """The queries as PyKEEN takes them."""
         from pykeen.triples import CoreTriplesFactory
 
         heads, relations = (column[self.chosen.queries] for column in (self.chosen.heads, self.chosen.relations))
@@ -115,7 +115,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Turn:
-    """What some epochs took; the rate of torch.mm before and after them; memory before there was a model, and the peak."""
+    """The time of some epochs, the rate of torch.mm before and after them, memory before there was a model, and the peak."""
 
     epochs: int
     seconds: float
@@ -140,7 +140,7 @@ class Ours:
         self._generator, self._batch_size = torch.Generator().manual_seed(case.seed), case.batch_size
 
     def train(self, num_epochs: int) -> Turn:
-        """So many epochs more."""
+        """Train so many epochs more."""
         start, cpu_start, loss = perf_counter(), process_time(), 0.0
         for _ in range(num_epochs):
             for batch in self._queries.batches(self._batch_size, self._generator):
@@ -148,14 +148,14 @@ class Ours:
         return Turn(num_epochs, perf_counter() - start, process_time() - cpu_start, loss)
 
     def warm_up(self) -> tuple[float, dict[str, Any]]:
-        """The seconds of an epoch after one, and what there is to say: nothing but the settings."""
+        """The seconds of the second epoch; nothing more to report."""
         self.train(1)
         return self.train(1).seconds, {}
 
 
 @dataclass(frozen=True)
 class Way:
-    """How PyKEEN gets through a batch: whole, in parts of it, or in slices of the tails; and how many processes load it."""
+    """A way to train a batch with PyKEEN: whole, in parts of it, or in slices of the tails; and how many processes load it."""
 
     sub_batch_size: int | None = None
     slice_size: int | None = None
@@ -186,14 +186,14 @@ class Pykeen:
         return loader
 
     def train(self, num_epochs: int) -> Turn:
-        """So many epochs more; CPU seconds are without those of a process that loads."""
+        """Train so many epochs more; CPU seconds are without those of a process that loads."""
         self._num_epochs += num_epochs
         options = {**self._options, **asdict(self._way), "continue_training": self._num_epochs > num_epochs}
         losses = self._loop.train(self._factory, num_epochs=self._num_epochs, use_tqdm=False, **options)
         return Turn(num_epochs, perf_counter() - self._start[0], process_time() - self._start[1], float(losses[-1]))
 
     def warm_up(self) -> tuple[float, dict[str, Any]]:
-        """The seconds of an epoch in the fastest way, which is found by trying, and what was found."""
+        """The seconds of an epoch in the fastest way, found by trying all, and what each took."""
         self.train(1)
         seconds = {}
         for way in self._ways:
@@ -205,7 +205,7 @@ class Pykeen:
 
 
 def pykeen_model(settings: ScorerSettings, factory: Any) -> Any:
-    """PyKEEN's model with our dimensions and initialisation, without what costs time and ours has not."""
+    """PyKEEN's model with our dimensions and initialisation, without extras that cost time and that ours does not have."""
     from pykeen.models import ComplEx, ConvE, DistMult
 
     scale = settings.initial_scale
@@ -218,11 +218,11 @@ def pykeen_model(settings: ScorerSettings, factory: Any) -> Any:
     if settings.model == "distmult":
         return DistMult(regularizer=None, entity_constrainer=None, **common)
     common |= {"input_dropout": settings.input_dropout, "output_dropout": settings.hidden_dropout}
-    return ConvE(feature_map_dropout=settings.feature_dropout, **common)  # filters and picture are like ours by default
+    return ConvE(feature_map_dropout=settings.feature_dropout, **common)  # filters and reshape are ours by default
 
 
 def ways(settings: ScorerSettings, num_entities: int) -> list[Way]:
-    """The ways PyKEEN's loop could get through a batch without using up the memory.
+    """The ways to train a batch with PyKEEN's loop that fit into memory.
 
     ComplEx is a matrix product there. DistMult and ConvE make a tensor [Q, E, D] and another for its gradient: as much of it at
     once as memory allows, or for DistMult as much as the cache holds. Batch normalisation forbids parts of batches.
@@ -244,7 +244,7 @@ _started: dict[str, tuple[Case, Ours | Pykeen, int, int]] = {}  # in a side's pr
 
 
 def start(name: str, case: Case) -> dict[str, Any]:
-    """Set a side up in this process; what it works on, and what it says about itself."""
+    """Set a side up in this process; the sizes of its work, and what its warm-up found."""
     torch.set_num_threads(case.threads)
     work, memory_before = Work.of(case), peak_memory_bytes()
     side = Pykeen(case, work) if name == "pykeen" else Ours(case, work)
@@ -252,29 +252,29 @@ def start(name: str, case: Case) -> dict[str, Any]:
     gc.freeze()
     seconds, about = side.warm_up()
     _started[name] = case, side, 1 if case.is_quick else max(round(SECONDS_PER_TURN / seconds), 1), memory_before
-    sizes = {"entities": work.num_entities, "relations": work.num_relations, "questions": len(work.chosen.heads)}
+    sizes = {"entities": work.num_entities, "relations": work.num_relations, "queries": len(work.chosen.heads)}
     return {"sizes": {**sizes, "examples": len(work.chosen.answers)}, "about": about}
 
 
 def take_turn(name: str) -> Turn:
-    """Let the side of this process train."""
+    """One turn of the side of this process."""
     case, side, epochs, memory_before = _started[name]
     size = 256 if case.is_quick else 2048
     product = partial(torch.mm, *torch.rand(2, size, size))
     before = gflops(2 * size**3, product)
-    with suppress(OSError):  # forgets the peak, which the ways tried out have their share in
+    with suppress(OSError):  # resets the peak, to which the ways tried out have added
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     turn, peak = side.train(epochs), peak_memory_bytes()
     return replace(turn, mm_gflops=(before, gflops(2 * size**3, product)), memory_before=memory_before, peak_memory=peak)
 
 
 def gflops(operations: float, work: Callable[[], Any], repeats: int = 5) -> float:
-    """How many billion operations a second the work does, best of some repetitions after one more."""
+    """Billions of operations a second, the best of some repetitions after one more."""
     return operations / min(timeit.repeat(work, number=1, repeat=repeats + 1)[1:]) / 1e9
 
 
 def products(settings: ScorerSettings, num_entities: int) -> dict[str, tuple[float, Callable[[], Any]]]:
-    """The products that a batch cannot do without: the number of their operations, and how to do them alone.
+    """The products that a batch cannot do without: the number of their operations, and a function that does them alone.
 
     Matrices lie in memory as they do in `losses.py`, scores as [E, Q]. Results go where there is room already.
     """
@@ -289,12 +289,12 @@ def products(settings: ScorerSettings, num_entities: int) -> dict[str, tuple[flo
     }
     if settings.model == "conve":
         height, kernel = settings.embedding_height, settings.kernel_size
-        picture = torch.rand(size, 1, 2 * height, width // height, requires_grad=True)
+        image = torch.rand(size, 1, 2 * height, width // height, requires_grad=True)
         filters = torch.rand(settings.num_filters, 1, kernel, kernel, requires_grad=True)
-        features = functional.conv2d(picture, filters).detach()
+        features = functional.conv2d(image, filters).detach()
         inputs = features.flatten(1).requires_grad_()
         layer = torch.rand(width, inputs.shape[1], requires_grad=True)
-        convolve = lambda: torch.autograd.grad(functional.conv2d(picture, filters), [picture, filters], features)  # noqa: E731
+        convolve = lambda: torch.autograd.grad(functional.conv2d(image, filters), [image, filters], features)  # noqa: E731
         project = lambda: torch.autograd.grad(functional.linear(inputs, layer), [inputs, layer], vectors)  # noqa: E731
         # Each is one product forward and two backward, to its input and to its weights.
         found["convolution"] = (3 * 2.0 * features.numel() * kernel**2, convolve)
@@ -312,7 +312,7 @@ def measure_products(case: Case, num_entities: int) -> dict[str, Any]:
 
 
 def fresh_process() -> Executor:
-    """A new Python that keeps what it is told to set up."""
+    """A new Python process that keeps the side it sets up."""
     return ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"), initializer=use_own_start_method)
 
 
@@ -326,7 +326,7 @@ def measure(case: Case, num_turns: int) -> dict[str, Any]:
     """The sides of a case, in turns."""
     cases = {"hopwalk": case, "pykeen": case}
     if len(load_dataset(case.data).entities) > MANY_ENTITIES:
-        cases["hopwalk_candidates"] = replace(case, candidates=CANDIDATES)
+        cases["hopwalk_sampled_tails"] = replace(case, num_sampled_tails=SAMPLED_TAILS)
     with ExitStack() as stack:
         processes = {name: stack.enter_context(fresh_process()) for name in cases}
         started = {name: processes[name].submit(start, name, cases[name]).result() for name in cases}
@@ -336,24 +336,24 @@ def measure(case: Case, num_turns: int) -> dict[str, Any]:
     measured: dict[str, Any] = {**asdict(case), **sizes}
     for name in cases:
         measured[name] = {"turns": [asdict(turn[name]) for turn in turns], **started[name]["about"]}
-        for unit in ("examples", "questions"):
+        for unit in ("examples", "queries"):
             rates = [sizes[unit] * turn[name].epochs / turn[name].seconds for turn in turns]
-            measured[name][f"{unit}_per_second"] = repeat_per_row(rates)
+            measured[name][f"{unit}_per_second"] = summary(rates)
     per_query = alone["operations_per_batch"] / case.batch_size / 1e9
-    rates = [per_query * rate for rate in measured["hopwalk"]["questions_per_second"]["all"]]
+    rates = [per_query * rate for rate in measured["hopwalk"]["queries_per_second"]["all"]]
     shares = [rate / max(turn["hopwalk"].mm_gflops) for rate, turn in zip(rates, turns, strict=True)]
     work = zip(WORK, (rates, shares, [rate / alone["gflops_together"] for rate in rates]), strict=True)
-    return {**measured, "useful_work": {name: repeat_per_row(values) for name, values in work}, "products_alone": alone}
+    return {**measured, "useful_work": {name: summary(values) for name, values in work}, "products_alone": alone}
 
 
-def repeat_per_row(values: Sequence[float]) -> dict[str, Any]:
+def summary(values: Sequence[float]) -> dict[str, Any]:
     """The best and the median of rates, and all of them."""
     return {"best": max(values), "median": median(values), "all": list(values)}
 
 
 def table_of(measured: Sequence[dict[str, Any]]) -> Table:
     """The measurements of one data set, for the terminal; rates are medians."""
-    title = "{data}: {entities:,} entities, epochs of {questions:,} questions with {examples:,} answers".format_map(measured[0])
+    title = "{data}: {entities:,} entities, epochs of {queries:,} queries with {examples:,} answers".format_map(measured[0])
     table = Table(title=title, title_justify="left")
     for heading in HEADINGS:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
@@ -363,8 +363,8 @@ def table_of(measured: Sequence[dict[str, Any]]) -> Table:
         cells = [f"{case['model']}, {case['recipe']}", f"{ours:,.0f}", f"{theirs:,.0f}", f"{ours / theirs:.1f}"]
         cells += [f"{work[name]['median']:{form}}" for name, form in WORK.items()]
         cells += [f"{max(turn['peak_memory'] for turn in side['turns']) / 1e9:.2f}" for side in sides]
-        if "hopwalk_candidates" in case:
-            few, many = (case[name]["questions_per_second"]["median"] for name in ("hopwalk_candidates", "hopwalk"))
+        if "hopwalk_sampled_tails" in case:
+            few, many = (case[name]["queries_per_second"]["median"] for name in ("hopwalk_sampled_tails", "hopwalk"))
             cells.append(f"{few:,.0f}, {few / many:.1f} × all tails")
         table.add_row(*cells)
     return table
@@ -376,12 +376,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", nargs="+", choices=DATA, default=DATA)
     parser.add_argument("--models", nargs="+", choices=tuple(SCORED_TAILS), default=tuple(SCORED_TAILS))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--turns", type=int, default=3, help="of each side")
-    parser.add_argument("--quick", action="store_true", help="one turn of one batch: does it run at all?")
+    parser.add_argument("--turns", type=int, default=3, help="turns of each side")
+    parser.add_argument("--quick", action="store_true", help="one turn of one batch, as a test")
     parser.add_argument("--out", type=Path, help="where the JSON goes (results/scorers-speed.json; nowhere with --quick)")
     given = parser.parse_args(arguments)
     if not find_spec("pykeen"):
-        raise SystemExit("PyKEEN is needed to compare with: pip install 'hopwalk[pykeen]'")
+        raise SystemExit("This benchmark needs the package pykeen, which is not installed: pip install pykeen")
     turns = 1 if given.quick else given.turns
     out = given.out or (None if given.quick else PROJECT / "results" / "scorers-speed.json")
     console, machine, measured = Console(width=None if sys.stdout.isatty() else 130), describe_machine(), []

@@ -1,11 +1,11 @@
-"""How `hopwalk serve` bears many clients: latencies, requests a second, errors and memory, on one machine.
+"""`hopwalk serve` under load: latencies, requests a second, errors and memory, on one machine.
 
     python -m benchmarks.serving runs/umls runs/fb15k-237              # 1, 8 and 64 clients, 60 seconds each
     python -m benchmarks.serving runs/umls --seconds 5 --clients 8 --out /tmp/serving.json
 
 The server is a process of its own, as `hopwalk serve` starts it. The clients are coroutines of this process, each with a
-connection that it keeps: it asks the next question of the run's held-out ones once it has the answer of the last, and checks that
-the answer is that of its own question. Both share the machine, so what clients cost is part of what is measured.
+connection that it keeps: it sends the next of the run's held-out queries once it has the answer of the last, and checks that the
+answer is that of its own query. Both share the machine, so the cost of the clients is part of the measurement.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.machine import PROJECT, describe_machine
+from benchmarks.results import fill_in, load_results, markdown_table
 from hopwalk.learning.run import Run
 
 RESULTS = PROJECT / "results" / "serving.json"
 PAGE = PROJECT / "docs" / "serving.md"  # has the table of the results
 WARM_UP = 2.0  # seconds that are not counted
 K, PATHS = 10, 3
-COLUMNS = {  # of the tables, with what stands in them and how
+MIXED_UP = "mixed up"  # the problem of a response that answers another request
+COLUMNS = {  # of the tables: the value in each, and its format
     "operation": ("operation", ""),
     "clients": ("clients", ""),
     "requests/s": ("requests_per_second", ",.0f"),
@@ -52,16 +54,16 @@ COLUMNS = {  # of the tables, with what stands in them and how
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request as bytes, and how its answer must begin."""
+class Request:
+    """A request as bytes, and the beginning of its answer."""
 
-    request: bytes
+    content: bytes
     answer: bytes
 
 
 @dataclass(frozen=True)
 class Load:
-    """What some clients met."""
+    """The measurements of some clients."""
 
     operation: str
     clients: int
@@ -96,8 +98,8 @@ def served(folder: Path, threads: int | None) -> Iterator[str]:
             process.wait(60)
 
 
-def split_queries(run: Run) -> list[tuple[str, str, str]]:
-    """Held-out facts of the run in a random order, each question once; training facts where none are held out."""
+def held_out_facts(run: Run) -> list[tuple[str, str, str]]:
+    """Held-out facts of the run in a random order, one of each query; training facts if none are held out."""
     dataset = run.dataset
     facts = dataset.labels_of(dataset.test) + dataset.labels_of(dataset.valid) or dataset.labels_of(dataset.train)
     distinct = list({(head, relation): (head, relation, tail) for head, relation, tail in facts}.values())
@@ -105,26 +107,26 @@ def split_queries(run: Run) -> list[tuple[str, str, str]]:
     return distinct
 
 
-def asking(address: str, run: str, queries: Sequence[tuple[str, str, str]]) -> list[Asked]:
+def ask_requests(address: str, run: str, queries: Sequence[tuple[str, str, str]]) -> list[Request]:
     """Requests for answers."""
     found = []
     for head, relation, _ in queries:
         body = {"head": head, "relation": relation, "k": K, "paths": PATHS}
         begins = {"run": run, "head": head, "name": head, "relation": relation}
-        found.append(Asked(_post(address, "ask", body), _text(begins)[:-1]))
+        found.append(Request(_post(address, "ask", body), _text(begins)[:-1]))
     return found
 
 
-def explaining(address: str, run: str, queries: Sequence[tuple[str, str, str]]) -> list[Asked]:
+def explain_requests(address: str, run: str, queries: Sequence[tuple[str, str, str]]) -> list[Request]:
     """Requests for explanations of held-out answers."""
     bodies = [{"head": head, "relation": relation, "tail": tail} for head, relation, tail in queries]
-    return [Asked(_post(address, "explain", body), _text({"run": run} | body)[:-1]) for body in bodies]
+    return [Request(_post(address, "explain", body), _text({"run": run} | body)[:-1]) for body in bodies]
 
 
-def searching(address: str, queries: Sequence[tuple[str, str, str]]) -> list[Asked]:
+def name_requests(address: str, queries: Sequence[tuple[str, str, str]]) -> list[Request]:
     """Requests for names that begin as the names of heads do, as they are sent while somebody types."""
-    begun = [head[:length] for head, _, _ in queries for length in range(1, min(len(head), 8) + 1)]
-    return [Asked(_request(address, "GET", f"entities?q={quote(text, safe='')}"), b'{"entities":[') for text in begun]
+    prefixes = [head[:length] for head, _, _ in queries for length in range(1, min(len(head), 8) + 1)]
+    return [Request(_request(address, "GET", f"entities?q={quote(text, safe='')}"), b'{"entities":[') for text in prefixes]
 
 
 def _text(value: Any) -> bytes:
@@ -146,52 +148,61 @@ def _request(address: str, method: str, path: str, body: bytes = b"") -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-async def client(address: str, asked: Iterator[Asked], until: float, met: list[tuple[float, float, str]]) -> None:
-    """Ask one question after the other; for each, when it was answered, after how many seconds, and what was wrong with it."""
+@dataclass(frozen=True)
+class Response:
+    """When a response had come, after how many seconds, and what was wrong with it: an HTTP status, or `MIXED_UP`."""
+
+    ended: float
+    seconds: float
+    problem: str
+
+
+async def client(address: str, queue: Iterator[Request], until: float, responses: list[Response]) -> None:
+    """Send one request after the other, and add a response for each."""
     host, port = address.removeprefix("http://").rstrip("/").rsplit(":", 1)
     reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     while (started := perf_counter()) < until:
-        one = next(asked)
-        writer.write(one.request)
+        request = next(queue)
+        writer.write(request.content)
         head = await reader.readuntil(b"\r\n\r\n")
         length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
         body = await reader.readexactly(int(length[1]) if length else 0)
         is_ok = head.startswith(b"HTTP/1.1 200 ")
-        wrong = "" if is_ok and body.startswith(one.answer) else "mixed up" if is_ok else head[:12].decode()
+        problem = "" if is_ok and body.startswith(request.answer) else MIXED_UP if is_ok else head[:12].decode()
         ended = perf_counter()
-        met.append((ended, ended - started, wrong))
+        responses.append(Response(ended, ended - started, problem))
     writer.close()
     await writer.wait_closed()
 
 
-async def _all_clients(address: str, asked: Sequence[Asked], clients: int, seconds: float) -> tuple[float, list[Any]]:
-    met: list[tuple[float, float, str]] = []
+async def _all_clients(address: str, queue: Sequence[Request], clients: int, seconds: float) -> list[Response]:
+    """The responses after the warm-up."""
+    responses: list[Response] = []
     begin = perf_counter() + WARM_UP
-    shared = itertools.cycle(asked)  # every client takes the next question
-    await asyncio.gather(*(client(address, shared, begin + seconds, met) for _ in range(clients)))
-    return begin, met
+    shared = itertools.cycle(queue)  # every client takes the next request
+    await asyncio.gather(*(client(address, shared, begin + seconds, responses) for _ in range(clients)))
+    return [response for response in responses if response.ended >= begin]
 
 
-def measure(address: str, operation: str, asked: Sequence[Asked], clients: int, seconds: float) -> Load:
-    """What so many clients meet in so many seconds."""
+def measure(address: str, operation: str, queue: Sequence[Request], clients: int, seconds: float) -> Load:
+    """The load of so many clients for so many seconds."""
     before = metrics_of(address)
-    begin, met = asyncio.run(_all_clients(address, asked, clients, seconds))
+    responses = asyncio.run(_all_clients(address, queue, clients, seconds))
     after = metrics_of(address)
-    counted = [(took, wrong) for ended, took, wrong in met if ended >= begin]
-    took = sorted(1000 * one for one, _ in counted)
-    wrong = [told for _, told in counted if told]
+    latencies = sorted(1000 * response.seconds for response in responses)
+    problems = [response.problem for response in responses if response.problem]
     batches, batched = (after[name] - before[name] for name in ("hopwalk_batch_size_count", "hopwalk_batch_size_sum"))
     return Load(
         operation=operation,
         clients=clients,
         seconds=seconds,
-        requests=len(took),
-        requests_per_second=round(len(took) / seconds, 1),
-        p50_ms=round(_quantile(took, 0.5), 2),
-        p99_ms=round(_quantile(took, 0.99), 2),
-        slowest_ms=round(took[-1], 2) if took else float("nan"),
-        errors=sum(told != "mixed up" for told in wrong),
-        mixed_up=sum(told == "mixed up" for told in wrong),
+        requests=len(responses),
+        requests_per_second=round(len(responses) / seconds, 1),
+        p50_ms=round(_quantile(latencies, 0.5), 2),
+        p99_ms=round(_quantile(latencies, 0.99), 2),
+        slowest_ms=round(latencies[-1], 2) if latencies else float("nan"),
+        errors=sum(problem != MIXED_UP for problem in problems),
+        mixed_up=problems.count(MIXED_UP),
         queries_per_batch=round(batched / batches, 2) if batches else None,
         memory_before_mb=round(before["process_resident_memory_bytes"] / 1e6, 1),
         memory_after_mb=round(after["process_resident_memory_bytes"] / 1e6, 1),
@@ -203,19 +214,19 @@ def _quantile(ascending: Sequence[float], share: float) -> float:
 
 
 def metrics_of(address: str) -> dict[str, float]:
-    """The numbers without labels that the server tells about itself."""
+    """The metrics of the server that have no labels."""
     text = requests.get(f"{address}metrics", timeout=60).text
     return {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", text, re.MULTILINE)}
 
 
 def measure_run(folder: Path, clients: Sequence[int], seconds: float, threads: int | None, console: Console) -> list[Load]:
     """All measurements of one run, with one server."""
-    queries, loads = split_queries(Run.open(folder)), []
+    queries, loads = held_out_facts(Run.open(folder)), []
     with served(folder, threads) as address:
         name = folder.resolve().name
-        plans = [("ask", asking(address, name, queries), count, seconds) for count in clients]
-        plans += [("explain", explaining(address, name, queries), 1, seconds / 4)]
-        plans += [("suggest names", searching(address, queries), 1, seconds / 4)]
+        plans = [("ask", ask_requests(address, name, queries), count, seconds) for count in clients]
+        plans += [("explain", explain_requests(address, name, queries), 1, seconds / 4)]
+        plans += [("suggest names", name_requests(address, queries), 1, seconds / 4)]
         for plan in plans:
             loads.append(measure(address, *plan))
             console.print(_table(folder.name, loads[-1:]))
@@ -235,15 +246,9 @@ def _cells(load: Mapping[str, Any]) -> list[str]:
 
 def with_table(page: str) -> str:
     """The text of the page with the table as it is in the results, between `<!-- serving -->` and `<!-- end -->`."""
-    titles = ["data", *COLUMNS]
-    rows = [
-        [data, *_cells(load)]
-        for data, found in (json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}).items()
-        for load in found["loads"]
-    ]
-    lines = [titles, ["---", "---", *["---:"] * (len(titles) - 2)], *rows]
-    made = "\n".join(f"| {' | '.join(cells)} |" for cells in lines) if rows else "Not measured on a quiet machine yet."
-    return re.sub(r"<!-- serving -->.*?<!-- end -->", f"<!-- serving -->\n{made}\n<!-- end -->", page, flags=re.DOTALL)
+    rows = [[data, *_cells(load)] for data, found in load_results(RESULTS).items() for load in found["loads"]]
+    table = markdown_table([["data", *COLUMNS], *rows], text_columns=2) if rows else "Not measured on a quiet machine yet."
+    return fill_in(page, "serving", table)
 
 
 def main() -> None:
@@ -252,11 +257,11 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", type=Path, help="folders of trained walkers")
     parser.add_argument("--clients", nargs="+", type=int, default=[1, 8, 64])
     parser.add_argument("--seconds", type=float, default=60.0, help="for each number of clients")
-    parser.add_argument("--threads", type=int, help="of the server's matrix products")
+    parser.add_argument("--threads", type=int, help="threads of the server")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     console = Console()
-    found = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
+    found = load_results(given.out)
     for folder in given.runs:
         loads = measure_run(folder, given.clients, given.seconds, given.threads, console)
         found[Run.open(folder).dataset.name] = {

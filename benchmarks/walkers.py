@@ -3,9 +3,9 @@
     python -m benchmarks.walkers [--data umls …] [--growth]
 
 Each side runs in a process of its own, one after the other in turns, so that what disturbs the machine meets both and peak memory
-is the side's own. Both are rewarded by the same untrained ComplEx of 200 dimensions, which costs what a trained one does. GFLOP/s
-are those of the LSTM, the two layers of the policy and the scores of edges, forward and backward, as a share of torch's product
-of square matrices with the same number of threads, measured in the same process.
+is the side's own. The reward of both is that of an untrained ComplEx of 200 dimensions, which costs what a trained one does.
+GFLOP/s are those of the LSTM, the two layers of the policy and the scores of edges, forward and backward, as a share of torch's
+product of square matrices with the same number of threads, measured in the same process.
 
 With `--growth`, training on power-law graphs of 10⁴ to 5·10⁶ entities: a minibatch should take about as long on all of them.
 With `--tables`, nothing is measured; the tables in docs/benchmarks.md are filled in.
@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, cast
 
@@ -30,9 +29,10 @@ from benchmarks.ingest import in_fresh_process, peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine
 from benchmarks.plain_walker import BENCHMARK_BUCKET_INTERVAL, PlainSettings, PlainWalker
 from benchmarks.powerlaw import power_law_ranks
+from benchmarks.results import fill_in, load_results, markdown_table
 from hopwalk.api import load_dataset
-from hopwalk.config.settings import ScorerSettings, Settings
 from hopwalk.config.loading import load_settings
+from hopwalk.config.settings import ScorerSettings, Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.graph import build_graph
 from hopwalk.data.known_answers import KnownAnswers
@@ -40,8 +40,8 @@ from hopwalk.data.triples import TriplePacking, Triples, sorted_unique
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.learning.run import write_text
 from hopwalk.scorers.models import build_scorer
-from hopwalk.walker.decoding import Decoder
-from hopwalk.walker.forecast import choices_of_walk, operations_of_query, product_rate
+from hopwalk.walker.decoding import POLICY, Decoder
+from hopwalk.walker.forecast import actions_of_walk, operations_of_query, product_rate
 from hopwalk.walker.runs import build_environment
 from hopwalk.walker.scorer_logits import ScorerLogits
 from hopwalk.walker.training import WalkerLearner
@@ -68,7 +68,7 @@ TITLES = (
 
 @dataclass(frozen=True)
 class Measured:
-    """One side on one data set: minibatches and decoded questions a second, memory, and our floating-point work."""
+    """One side on one data set: minibatches and decoded queries a second, memory, and our floating-point work."""
 
     minibatches_per_second: float
     queries_per_second: float
@@ -83,7 +83,7 @@ class Measured:
 
 
 def paper_settings(data: str) -> Settings:
-    """The paper's, for the data set."""
+    """The paper's settings for the data set."""
     return load_settings(data, overrides=["walker.recipe=paper"])
 
 
@@ -97,11 +97,11 @@ def _batches(dataset: Dataset, settings: Settings, number: int) -> list[np.ndarr
 
 
 def measure_ours(data: str, threads: int, minibatches: int, num_queries: int) -> Measured:
-    """Our engine: some minibatches after the first two, then test questions, of which each distinct one is decoded once."""
+    """Our engine: some minibatches after the first two, then test queries, of which each distinct one is decoded once."""
     torch.set_num_threads(threads)
     dataset, settings = load_dataset(data), paper_settings(data)
-    walker, scorer_logits = build_environment(dataset, settings), ScorerLogits(_scorer(dataset))
-    learner = WalkerLearner(walker, dataset, settings, scorer_logits)
+    environment, scorer_logits = build_environment(dataset, settings), ScorerLogits(_scorer(dataset))
+    learner = WalkerLearner(environment, dataset, settings, scorer_logits)
     generator = torch.Generator().manual_seed(0)
     seconds = []
     rate = product_rate(0.5)
@@ -110,26 +110,26 @@ def measure_ours(data: str, threads: int, minibatches: int, num_queries: int) ->
         learner.learn_batch(torch.from_numpy(rows), 1, generator)
         seconds.append(time.perf_counter() - start)
     rate = max(rate, product_rate(0.5))
-    operations = operations_of_query(settings, choices_of_walk(walker.graph)) * settings.walker.batch_size
+    operations = operations_of_query(settings, actions_of_walk(environment.graph)) * settings.walker.batch_size
     pairs = np.unique(np.stack([dataset.test.heads, dataset.test.relations], axis=1), axis=0)
-    asked = _of_some_heads(pairs, num_queries)
-    walker.policy.eval()
-    decoder = Decoder(walker, settings, scorer_logits)
-    decoder.path_scores(asked[:16, 0], asked[:16, 1])
+    queries = _of_some_heads(pairs, num_queries)
+    environment.policy.eval()
+    decoder = Decoder(environment, settings, scorer_logits)
+    decoder.scores(queries[:16, 0], queries[:16, 1], rankings=[POLICY])
     start, at_once = time.perf_counter(), max(2**26 // len(dataset.entities), 1)
-    for first in range(0, len(asked), at_once):
-        part = asked[first : first + at_once]
-        decoder.path_scores(part[:, 0], part[:, 1])
-    decoding = (time.perf_counter() - start) * len(pairs) / len(dataset.test)  # each distinct question is decoded once
+    for first in range(0, len(queries), at_once):
+        part = queries[first : first + at_once]
+        decoder.scores(part[:, 0], part[:, 1], rankings=[POLICY])
+    decoding = (time.perf_counter() - start) * len(pairs) / len(dataset.test)  # each distinct query is decoded once
     speed = 1 / median(seconds[2:])
-    return Measured(speed, len(asked) / decoding, peak_memory_bytes(), operations * speed / 1e9, rate / 1e9)
+    return Measured(speed, len(queries) / decoding, peak_memory_bytes(), operations * speed / 1e9, rate / 1e9)
 
 
 def _of_some_heads(pairs: np.ndarray[Any, Any], most: int) -> np.ndarray[Any, Any]:
-    """All questions of some heads, about so many: as in the whole test set, where questions of a head share their paths."""
+    """All queries of some heads, about so many: as in the whole test set, where queries of a head share their paths."""
     heads = np.unique(pairs[:, 0])
-    wanted = heads[_sample(len(heads), max(most * len(heads) // len(pairs), 1))]
-    return pairs[np.isin(pairs[:, 0], wanted)]
+    chosen = heads[_sample(len(heads), max(most * len(heads) // len(pairs), 1))]
+    return pairs[np.isin(pairs[:, 0], chosen)]
 
 
 def _sample(size: int, most: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -153,19 +153,18 @@ def measure_plain(data: str, threads: int, minibatches: int, num_queries: int) -
         bucket_interval=BENCHMARK_BUCKET_INTERVAL,
     )
     graph, known = build_graph(dataset.facts, *size, settings.graph), KnownAnswers([dataset.facts], *size)
-    with torch.no_grad():
-        walker = PlainWalker(graph, known, replace(plain), lambda *ids: scorer.probability_of_triples(*ids).detach())
+    walker = PlainWalker(graph, known, plain, scorer.probability_of_triples)  # which it calls without gradients
     seconds = []
     for rows in _batches(dataset, settings, minibatches + 1):
         facts, start = dataset.train[rows], time.perf_counter()
         walker.train_minibatch(facts.heads, facts.relations, facts.tails)
         seconds.append(time.perf_counter() - start)
-    asked = dataset.test[_sample(len(dataset.test), num_queries)]
-    walker.decode(asked.heads[:4], asked.relations[:4], asked.tails[:4], settings.walk.beam)
+    triples = dataset.test[_sample(len(dataset.test), num_queries)]
+    walker.decode(triples.heads[:4], triples.relations[:4], triples.tails[:4], settings.walk.beam)
     start = time.perf_counter()
-    walker.decode(asked.heads, asked.relations, asked.tails, settings.walk.beam)
+    walker.decode(triples.heads, triples.relations, triples.tails, settings.walk.beam)
     decoding = time.perf_counter() - start
-    return Measured(1 / median(seconds[1:]), len(asked) / decoding, peak_memory_bytes())
+    return Measured(1 / median(seconds[1:]), len(triples) / decoding, peak_memory_bytes())
 
 
 def measure_growth(num_entities: int, threads: int, minibatches: int) -> dict[str, float]:
@@ -184,8 +183,8 @@ def measure_growth(num_entities: int, threads: int, minibatches: int) -> dict[st
     settings = load_settings(
         overrides=["walker.dimension=32", "walker.reward_shaping=false", "walker.guidance=0", "graph.fan_out=200"]
     )
-    walker = build_environment(dataset, settings)
-    learner = WalkerLearner(walker, dataset, settings, None)
+    environment = build_environment(dataset, settings)
+    learner = WalkerLearner(environment, dataset, settings, None)
     generator, seconds = torch.Generator().manual_seed(0), []
     for rows in _batches(dataset, settings, minibatches + 2):
         start = time.perf_counter()
@@ -195,7 +194,7 @@ def measure_growth(num_entities: int, threads: int, minibatches: int) -> dict[st
         "entities": num_entities,
         "facts": len(facts),
         "seconds_per_minibatch": median(seconds[2:]),
-        "choices_per_walk": choices_of_walk(walker.graph),
+        "actions_per_walk": actions_of_walk(environment.graph),
         "peak_memory_bytes": peak_memory_bytes(),
     }
 
@@ -216,8 +215,8 @@ def main() -> None:
     parser.add_argument("--data", nargs="*", default=DATA, choices=DATA)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--minibatches", type=int, default=9)
-    parser.add_argument("--questions", type=int, default=640, help="test triples to decode with our engine")
-    parser.add_argument("--plain-questions", type=int, default=64, help="and with the plain reference")
+    parser.add_argument("--queries", type=int, default=640, help="test triples to decode with our engine")
+    parser.add_argument("--plain-queries", type=int, default=64, help="test triples to decode with the plain reference")
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--tables", action="store_true")
     given = parser.parse_args()
@@ -225,7 +224,7 @@ def main() -> None:
         write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
         return
     console = Console()
-    found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    found = load_results(RESULTS)
     if given.growth:
         rows = [in_fresh_process(measure_growth, size, given.threads, given.minibatches) for size in ENTITIES]
         found["growth"] = {"machine": asdict(describe_machine()), "threads": given.threads, "rows": rows}
@@ -259,8 +258,8 @@ def _rows(sets: dict[str, Any]) -> list[list[str]]:
                 f"{ours['minibatches_per_second']:.2f}",
                 f"{plain['minibatches_per_second']:.3f}",
                 f"{row['training_ratio']:.1f}",
-                f"{ours['questions_per_second']:,.0f}",
-                f"{plain['questions_per_second']:.1f}",
+                f"{ours['queries_per_second']:,.0f}",
+                f"{plain['queries_per_second']:.1f}",
                 f"{row['decoding_ratio']:.1f}",
                 f"{ours['peak_memory_bytes'] / 2**20:,.0f}",
                 f"{plain['peak_memory_bytes'] / 2**20:,.0f}",
@@ -281,7 +280,7 @@ def _table(sets: dict[str, Any]) -> Table:
 
 def with_tables(page: str) -> str:
     """The text of the page with its tables as they are in the results, between `<!-- speed: NAME -->` and `<!-- end -->`."""
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    found = load_results(RESULTS)
     growth = [
         [
             f"{row['entities']:,}",
@@ -295,12 +294,8 @@ def with_tables(page: str) -> str:
         "walkers": [list(TITLES), *_rows(found["sets"])],
         "growth": [["entities", "facts", "milliseconds a minibatch", "peak MB"], *growth],
     }
-    for name, (titles, *rows) in tables.items():
-        lines = [titles, ["---", *["---:"] * (len(titles) - 1)], *rows]
-        made = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-        page = re.sub(
-            rf"<!-- speed: {name} -->.*?<!-- end -->", f"<!-- speed: {name} -->\n{made}\n<!-- end -->", page, flags=re.DOTALL
-        )
+    for name, rows in tables.items():
+        page = fill_in(page, f"speed: {name}", markdown_table(rows))
     return page
 
 

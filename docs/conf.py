@@ -1,4 +1,4 @@
-"""How the documentation is built: Markdown through MyST, docstrings through autodoc, no files from elsewhere."""
+"""Configuration of the documentation: Markdown with MyST, docstrings with autodoc, no files from other hosts."""
 
 import re
 from typing import Any
@@ -27,7 +27,7 @@ html_show_sphinx = False
 
 
 def shorten_arrays(app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None) -> Any:
-    """Write arrays in signatures as `NDArray[int32]`; spelt out they fill a line."""
+    """Shorten arrays in signatures to `NDArray[int32]`."""
     long = re.compile(r"~?numpy\.ndarray\[tuple\[~?typing\.Any, \.\.\.\], ~?numpy\.dtype\[~?numpy\.(\w+)\]\]")
     return tuple(text and long.sub(r"NDArray[\1]", text) for text in (signature, returns))
 

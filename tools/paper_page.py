@@ -1,12 +1,10 @@
-"""Fill in what README and docs say about results: `docs/paper.md` with its figures, tables, and single numbers.
+"""Fill in the results in README and docs: `docs/paper.md` with its figures, tables, and single numbers.
 
     python -m tools.paper_page
 
-What is filled in:
-
-- `docs/paper.md` and `docs/figures/` are made whole from the ledger in `results/`, as `hopwalk reproduce all --no-train` does.
+- `docs/paper.md` and `docs/figures/` are made from the ledger in `results/`, as `hopwalk reproduce all --no-train` does.
 - A table stands between `<!-- paper: short -->` and `<!-- end -->`; those of `result_tables.py` likewise.
-- A number in the text has a mark behind it: `59.4<!-- umls-modern-complex-0 valid.paths.tails.mrr -->` is that of a result,
+- A number in the text has a mark behind it: `59.4<!-- umls-modern-complex-0 valid.policy.tails.mrr -->` is that of a result,
   x 100; a name that ends in `-*` is the mean over its seeds. `94.0<!-- paper -->` is one of the paper's.
 
 A number near the words MRR or hits@ without a mark is an error (`unmarked`), unless its paragraph says that it is not in
@@ -29,7 +27,7 @@ from hopwalk.paper.parts import CUT, MEANINGS
 from hopwalk.paper.plan import targets_of
 from hopwalk.paper.published import TABLE_2, TABLE_2_QUOTED, TITLES
 from hopwalk.paper.report import figures_of, markdown, sections_of, write_figures
-from hopwalk.paper.tables import best_of
+from hopwalk.paper.tables import BEYOND, best_of
 from tools.result_tables import RESULTS, view, with_tables
 
 DOCS = PROJECT / "docs"
@@ -38,7 +36,7 @@ PAGES = [PROJECT / "README.md", *sorted(page for page in DOCS.glob("*.md") if pa
 GENERATED = re.compile(r"<!-- (?:results|paper): \w+ -->.*?<!-- end -->", re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"(?P<number>\d+\.\d+|\?)<!-- (?P<what>[^>]+?) -->")
-NUMBER = re.compile(r"(?<![\w.,/=-])[1-9]\d?\.\d{1,2}(?!\w|\.\d|<!--| (?:s|h|ms|min|MB|GB|kB)\b)")
+NUMBER = re.compile(r"(?<![\w.,/=§-])[1-9]\d?\.\d{1,2}(?!\w|\.\d|<!--| (?:s|h|ms|min|MB|GB|kB)\b)")
 ABOUT_RESULTS = re.compile(r"\bMRR\b|\bhits@", re.IGNORECASE)
 NOT_KEPT = re.compile(r"not (?:kept )?in `results/`")
 
@@ -50,7 +48,7 @@ def page_and_figures() -> tuple[str, dict[str, str]]:
 
 
 def filled(text: str) -> str:
-    """The text of a page with its tables and marked numbers as the ledger has them."""
+    """The text of a page with its tables and marked numbers filled in from the ledger."""
     text = with_tables(text)
     short = f"<!-- paper: short -->\n{short_table()}\n<!-- end -->"
     text = re.sub(r"<!-- paper: short -->.*?<!-- end -->", lambda _: short, text, flags=re.DOTALL)
@@ -59,7 +57,7 @@ def filled(text: str) -> str:
 
 
 def _number(mark: re.Match[str], results: Iterable[Result]) -> str:
-    """What the marked number should be."""
+    """The number that belongs to a mark."""
     if mark["what"] == "paper":
         if float(mark["number"]) not in papers_numbers():
             raise ValueError(f"the paper has no number {mark['number']}")
@@ -80,7 +78,7 @@ def _value(result: Result, key: str) -> float:
 
 
 def papers_numbers() -> set[float]:
-    """All numbers of the paper that we have typed."""
+    """All numbers of the paper in `hopwalk.paper.published`."""
 
     def numbers(value: Any) -> Iterator[float]:
         if isinstance(value, float | int):
@@ -93,7 +91,7 @@ def papers_numbers() -> set[float]:
 
 
 def unmarked(text: str) -> list[str]:
-    """Numbers near the words MRR or hits@ that neither stand in a table of ours nor have a mark, each with its line.
+    """Numbers near the words MRR or hits@ that are in no generated table and have no mark, each with its line.
 
     A table belongs to the paragraph before it.
     """
@@ -114,7 +112,7 @@ def unmarked(text: str) -> list[str]:
 
 
 def short_table() -> str:
-    """Test MRR in one table: the paper's best beside ours."""
+    """Test MRR in one table: the paper's best and ours."""
     known = view()
     of_paper = [TABLE_2[data] | TABLE_2_QUOTED[data] for data in TITLES]
     walkers, models = (
@@ -128,11 +126,8 @@ def short_table() -> str:
 
     rows = {
         "the paper's best walker": [f"{number:.1f}" for number in walkers],
-        "**hopwalk, paths by probability**": ours("best walker, paths by probability"),
-        "**hopwalk, paths by probability and reward**": ours("best walker, paths by probability and reward"),
         "the paper's best other model": [f"{number:.1f}" for number in models],
-        "hopwalk's best scorer": ours("best scorer"),
-        "**hopwalk, paths and scorer**": ours("best blend"),
+        **{f"hopwalk, {title}": ours(title) for title in BEYOND},
     }
     lines = [f"| test MRR | {' | '.join(TITLES.values())} |", f"|---|{'---:|' * len(TITLES)}"]
     table = "\n".join([*lines, *(f"| {title} | {' | '.join(cells)} |" for title, cells in rows.items())])
@@ -140,7 +135,7 @@ def short_table() -> str:
 
 
 def main() -> None:
-    """Fill in everything, and say what has changed."""
+    """Fill in everything, and print what has changed."""
     text, figures = page_and_figures()
     for old in FIGURES.glob("*.svg"):
         if old.stem not in figures:
@@ -151,8 +146,8 @@ def main() -> None:
         if not page.exists() or page.read_text(encoding="utf-8") != new:
             write_text(page, new)
             print(f"{page.name}: filled in")
-        for told in unmarked(new) if page != PAGE else []:
-            print(f"{page.name}: no mark behind {told}")
+        for number in unmarked(new) if page != PAGE else []:
+            print(f"{page.name}: no mark behind {number}")
 
 
 if __name__ == "__main__":

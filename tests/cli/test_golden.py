@@ -1,7 +1,7 @@
-"""What the terminal shows, compared with the files in `golden/`.
+"""Output in the terminal, compared with the files in `golden/`.
 
-`HOPWALK_RENEW_GOLDEN=1 python -m pytest tests/cli/test_golden.py` writes them anew; look at the difference before you commit it.
-Numbers that training makes are shown as #: the last digits differ between machines.
+`HOPWALK_RENEW_GOLDEN=1 python -m pytest tests/cli/test_golden.py` writes them again; look at the difference before you commit it.
+Numbers that depend on training are shown as #: their last digits differ between machines.
 """
 
 import os
@@ -23,13 +23,14 @@ CASES: dict[str, tuple[str, ...]] = {
     "ask": ("ask", "UNCLES", HEAD, RELATION, "-k", "2"),
     "ask-inverse": ("ask", "UNCLES", HEAD, RELATION, "--inverse", "-k", "1"),
     "ask-json": ("ask", "UNCLES", HEAD, RELATION, "-k", "1", "--json"),
-    "ask-many": ("ask", "UNCLES", "--from", "questions.tsv", "-k", "1"),
-    "ask-many-json": ("ask", "UNCLES", "--from", "questions.tsv", "-k", "1", "--json"),
+    "ask-many": ("ask", "UNCLES", "--from", "queries.tsv", "-k", "1"),
+    "ask-many-json": ("ask", "UNCLES", "--from", "queries.tsv", "-k", "1", "--json"),
     "ask-many-mistake": ("ask", "UNCLES", "--from", "mistake.tsv"),
     "ask-facts": ("ask", "UNCLES", "child 0", "uncle", "--facts", "more.csv", "-k", "2"),
     "ask-facts-mistake": ("ask", "UNCLES", "child 0", "uncle", "--facts", "wrong.csv"),
     "ask-unknown-entity": ("ask", "UNCLES", "chld 0", RELATION),
     "ask-unknown-relation": ("ask", "UNCLES", HEAD, "aunt"),
+    "ask-two-unknown-names": ("ask", "UNCLES", "chld 0", "aunt"),
     "ask-empty": ("ask", "UNCLES", "", RELATION),
     "ask-nothing": ("ask", "UNCLES"),
     "ask-no-run": ("ask", "nowhere", HEAD, RELATION),
@@ -41,7 +42,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "complete-mistake": ("complete", "UNCLES", "--out", "new.doc"),
 }
 FILES = {
-    "questions.tsv": "child 0\tuncle\nChild_10\tUncle⁻¹\n",
+    "queries.tsv": "child 0\tuncle\nChild_10\tUncle⁻¹\n",
     "mistake.tsv": "child 0\tuncle\nchild 0\tuncles and aunts\n",
     "more.csv": "child 0,uncle,man 12\n",
     "wrong.csv": "child 0,mother,mother 5\nchild 0,mother,mother 99\n",
@@ -49,24 +50,24 @@ FILES = {
 
 
 def masked(text: str) -> str:
-    """The text without numbers that differ between machines."""
+    """The text with # for numbers that differ between machines."""
     text = re.sub(r"-?\d+\.\d+(e-?\d+)?", "#", text)
-    return re.sub(r"[\d,]+ questions a second", "# questions a second", text)
+    return re.sub(r"[\d,]+ queries per second", "# queries per second", text)
 
 
 def shown(args: tuple[str, ...], runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> str:
-    """The command and what it prints, errors below."""
+    """The command and its output, errors last."""
     printed = command(capsys, *(str(runs.get(arg, arg)) for arg in args), code=None)
     errors = f"--- error\n{printed.err}" if "error:" in printed.err else ""
     return f"$ hopwalk {shlex.join(args)}\n{masked(printed.out + errors)}"
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_terminal_shows(
+def test_output_is_as_in_its_file(
     name: str, uncles_run: Path, in_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr("hopwalk.cli.console.console", console.__wrapped__)  # one that knows the width
+    monkeypatch.setattr("hopwalk.cli.console.console", console.__wrapped__)  # a new one, which reads the width
     for file, content in FILES.items():
         (in_folder / file).write_text(content, encoding="utf-8")
     found, golden = shown(CASES[name], {"UNCLES": uncles_run}, capsys), GOLDEN / f"{name}.txt"
@@ -75,5 +76,5 @@ def test_the_terminal_shows(
     assert found == golden.read_text(encoding="utf-8")
 
 
-def test_no_file_is_left_over():
+def test_every_file_has_a_case():
     assert {path.stem for path in GOLDEN.glob("*.txt")} == {*CASES}

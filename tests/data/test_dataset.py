@@ -1,16 +1,24 @@
-"""From labelled facts to ids: nothing counted twice, nothing held out left in training, the same data always the same ids."""
+"""Data sets of ids: no duplicates, no held-out facts in training, and the same ids for the same data."""
 
 import random
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
-import hopwalk
-from hopwalk.config.settings import SplitSettings
 from hopwalk.data.dataset import Dataset
-from hopwalk.errors import DataError, SavedFileError, SettingsError
+from hopwalk.data.vocabulary import Vocabulary
+from hopwalk.errors import SavedFileError
+from hopwalk.utils.arrays import save_arrays
 from tests.support.helpers import FAMILY, dataset_of, facts_of, finding, is_mapped
+
+PARTS = ("train", "valid", "test", "held_back")
+ARRAYS: dict[str, np.ndarray] = {
+    **Vocabulary.of(["a", "b"]).to_arrays("entities"),
+    **Vocabulary.of(["r"]).to_arrays("relations"),
+    **{f"{part}.{column}": np.zeros(1, np.int32) for part in PARTS for column in ("heads", "relations", "tails")},
+}
 
 
 def test_ids_by_hand():
@@ -27,10 +35,18 @@ def test_order_of_lines_does_not_matter():
     assert dataset_of(shuffled).facts.array().tolist() == dataset_of(FAMILY).facts.array().tolist()
 
 
-def test_ids_do_not_depend_on_the_hash_that_finds_them(monkeypatch: pytest.MonkeyPatch):
-    expected = dataset_of(FAMILY).fingerprint
-    monkeypatch.setattr("hopwalk.data.dataset._hashes_collide", lambda labels, seed: seed < 3)  # as if the first three did
+def test_ids_do_not_depend_on_the_hash_of_labels(monkeypatch: pytest.MonkeyPatch):
+    """Labels are looked up by hash. If the first hashes of two labels collide, another seed of the hash is used."""
+    expected, hash_of = dataset_of(FAMILY).fingerprint, pl.Series.hash
+    seeds = []
+
+    def colliding(self: pl.Series, seed: int = 0) -> pl.Series:
+        seeds.append(seed)
+        return hash_of(self, seed) if seed >= 3 else pl.Series(self.name, [7] * len(self), dtype=pl.UInt64)
+
+    monkeypatch.setattr(pl.Series, "hash", colliding)
     assert dataset_of(FAMILY).fingerprint == expected
+    assert {*seeds} == {0, 1, 2, 3}
 
 
 def test_fingerprint_tells_splits_and_labels_apart():
@@ -77,17 +93,27 @@ def test_facts_cannot_be_changed():
         dataset_of(FAMILY).facts.heads[0] = 3
 
 
+@pytest.mark.parametrize("finding", [{}, "text", {"level": "varning", "code": "x", "message": "x", "examples": []}], ids=str)
+def test_damaged_findings_are_refused(tmp_path: Path, finding: object):
+    save_arrays(tmp_path / "d", ARRAYS, {"kind": "dataset", "name": "small", "findings": [finding]})
+    with pytest.raises(SavedFileError, match="its findings cannot be read"):
+        Dataset.load(tmp_path / "d")
+
+
 def test_findings_are_saved(tmp_path: Path):
     dataset = dataset_of([*FAMILY, FAMILY[0]])
     dataset.save(tmp_path / "d")
     assert Dataset.load(tmp_path / "d").findings == dataset.findings != ()
 
 
-def test_own_facts_and_held_back():
+def test_a_graph_of_its_own_and_held_back_facts():
     dataset = dataset_of(FAMILY[:1], valid=FAMILY[1:2], test=FAMILY[2:3], facts=FAMILY[:5], held_back=FAMILY[5:])
     assert facts_of(dataset) == {FAMILY[0], *FAMILY[3:5]}
-    assert facts_of(dataset.with_valid_as_facts()) == {*FAMILY[:2], *FAMILY[3:5]}
-    assert len(dataset.entities) == 5  # eve stands only in what is held back
+    final = dataset.with_valid_in_training()
+    assert facts_of(final) == {*FAMILY[:2], *FAMILY[3:5]}
+    assert (facts_of(final, "train"), len(final.valid)) == ({*FAMILY[:2]}, 0)
+    assert facts_of(final, "test") == facts_of(dataset, "test")
+    assert len(dataset.entities) == 5  # eve is only in the held-back facts
     assert len(dataset.all_facts()) == 6
 
 
@@ -103,38 +129,6 @@ def test_save_and_load(tmp_path: Path, own_facts: bool):
     assert not again.facts.heads.flags.writeable
 
 
-def test_prepared_folder_opens(tmp_path: Path):
-    dataset = dataset_of(FAMILY)
-    graph = hopwalk.prepare(dataset, tmp_path / "p")
-    opened, opened_graph = hopwalk.open_prepared(tmp_path / "p")
-    assert opened.fingerprint == dataset.fingerprint == hopwalk.load_dataset(tmp_path / "p").fingerprint
-    assert opened_graph.tails.tolist() == graph.tails.tolist()
-
-
-def test_prepared_folder_of_two_data_sets(tmp_path: Path):
-    hopwalk.prepare(dataset_of(FAMILY), tmp_path / "p")
-    turned = [(tail, relation, head) for head, relation, tail in FAMILY]  # as many entities, relations and facts
-    dataset_of(turned).save(tmp_path / "p" / "dataset.safetensors")
-    with pytest.raises(SavedFileError, match="do not belong together"):
-        hopwalk.open_prepared(tmp_path / "p")
-
-
-def test_text_and_prepared_files_are_not_mixed_up(tmp_path: Path):
-    hopwalk.prepare(dataset_of(FAMILY), tmp_path / "p")
-    (tmp_path / "p" / "train.tsv").write_text("a\tr\tb\n")
-    with pytest.raises(DataError, match="a prepared data set and text files"):
-        hopwalk.load_dataset(tmp_path / "p")
-    with pytest.raises(DataError, match=r"the folder holds train\.tsv"):
-        hopwalk.prepare(dataset_of(FAMILY), tmp_path / "p")
-
-
-def test_reading_options_for_what_is_not_read(tmp_path: Path):
-    hopwalk.prepare(dataset_of(FAMILY), tmp_path / "p")
-    for data in ("umls", tmp_path / "p"):
-        with pytest.raises(SettingsError, match=r"read\.columns has no meaning"):
-            hopwalk.load_dataset(data, hopwalk.load_settings(overrides=["read.columns=1,3,2"]))
-
-
 @pytest.mark.parametrize("content", [b"", b"junk", b"\xff" * 100])
 def test_damaged_files_are_refused(tmp_path: Path, content: bytes):
     (tmp_path / "x").write_bytes(content)
@@ -142,10 +136,36 @@ def test_damaged_files_are_refused(tmp_path: Path, content: bytes):
         Dataset.load(tmp_path / "x")
 
 
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("train.tails", np.array([2], np.int32)),
+        ("train.tails", np.array([-1], np.int32)),
+        ("test.relations", np.array([1], np.int32)),
+        ("valid.heads", np.array([0, 1], np.int32)),
+        ("train.heads", np.array([[0]], np.int32)),
+        ("train.heads", np.array([0], np.int64)),
+        ("entities.labels.offsets", np.array([0, 1, 3], np.int64)),
+        ("entities.labels.offsets", np.array([0, 2, 1], np.int64)),
+        ("entities.labels.offsets", np.array([], np.int64)),
+        ("entities.labels.utf8", np.array([0xC3, 0xA9], np.uint8)),
+    ],
+    ids=str,
+)
+def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, name: str, array: np.ndarray):
+    """The file is whole and its checksum is right, but its content is not a data set."""
+    metadata = {"kind": "dataset", "name": "small", "findings": []}
+    save_arrays(tmp_path / "good", ARRAYS, metadata)
+    assert Dataset.load(tmp_path / "good").facts.array().tolist() == [[0, 0, 0]]
+    save_arrays(tmp_path / "bad", ARRAYS | {name: array}, metadata)
+    with pytest.raises(SavedFileError, match="the file is damaged"):
+        Dataset.load(tmp_path / "bad")
+
+
 def test_files_of_another_kind_are_refused(tmp_path: Path):
-    hopwalk.graph_of(dataset_of(FAMILY)).save(tmp_path / "g")
+    save_arrays(tmp_path / "weights", {"heads": np.zeros(3, np.int32)}, {"kind": "weights"})
     with pytest.raises(SavedFileError, match="does not hold a hopwalk dataset"):
-        Dataset.load(tmp_path / "g")
+        Dataset.load(tmp_path / "weights")
     with pytest.raises(SavedFileError, match="cannot be opened"):
         Dataset.load(tmp_path / "nothing")
 
@@ -163,43 +183,3 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
         dataset_of(FAMILY[:2]).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-
-
-class TestSplit:
-    @pytest.mark.parametrize("seed", range(5))
-    def test_all_that_is_held_out_is_seen_in_training(self, seed: int):
-        umls = hopwalk.load_dataset("umls")
-        whole = dataset_of(umls.labels_of(umls.all_facts()))
-        split = hopwalk.split_dataset(whole, SplitSettings(valid=0.2, test=0.3, seed=seed))
-        assert [len(split.valid), len(split.test)] == [1306, 1959]
-        assert facts_of(split, "train") | facts_of(split, "valid") | facts_of(split, "test") == facts_of(whole)
-        assert len(split.train) + len(split.valid) + len(split.test) == len(whole.facts)
-        assert {*np.concatenate([split.train.heads, split.train.tails]).tolist()} == {*range(135)}
-        assert {*split.train.relations.tolist()} == {*range(46)}
-
-    def test_seed_decides(self):
-        umls = dataset_of(hopwalk.load_dataset("umls").labels_of(hopwalk.load_dataset("umls").train))
-        first, same, other = (hopwalk.split_dataset(umls, SplitSettings(seed=seed)) for seed in (1, 1, 2))
-        assert first.fingerprint == same.fingerprint != other.fingerprint
-
-    def test_too_few_to_hold_out(self):
-        split = hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0.4, test=0.4))
-        assert finding(split, "few-to-hold-out").count == 2 == len(split.valid) + len(split.test)
-        assert len(split.entities) == len({*np.concatenate([split.train.heads, split.train.tails]).tolist()})
-
-    def test_small_data_still_holds_out_something(self):
-        split = hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0.1, test=0.1))
-        assert (len(split.valid), len(split.test)) == (1, 1)
-        alone = hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0, test=0.1))
-        assert (len(alone.valid), len(alone.test)) == (0, 1)
-
-    def test_what_can_be_held_out_is(self):
-        triangle = dataset_of([("a", "r", "b"), ("b", "r", "c"), ("c", "r", "a")])
-        split = hopwalk.split_dataset(triangle, SplitSettings(valid=0.3, test=0.3))
-        assert (len(split.valid), len(split.test)) == (0, 1)
-
-    def test_refusals(self):
-        with pytest.raises(DataError, match="leaves none to train on"):
-            hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0.5, test=0.5))
-        with pytest.raises(DataError, match="divided already"):
-            hopwalk.split_dataset(hopwalk.load_dataset("umls"))

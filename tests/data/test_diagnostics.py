@@ -1,10 +1,10 @@
-"""The doctor on graphs made to be ill."""
+"""Diagnostics of graphs with a known defect."""
 
 import pytest
 
 import hopwalk
-from hopwalk.config.settings import Settings
 from hopwalk.config.loading import load_settings
+from hopwalk.config.settings import Settings
 from hopwalk.data.findings import Finding
 from tests.support.helpers import FAMILY, Fact, dataset_of
 
@@ -30,7 +30,7 @@ def test_unseen_and_self_loops():
     assert found["self-loops"].examples == ("ann knows ann",)
 
 
-def test_training_queries_that_the_graph_does_not_know():
+def test_training_queries_with_entities_that_are_not_in_the_graph():
     assert "of train" in findings([("zoe", "knows", "max")], facts=FAMILY)["unseen-entities"].message
 
 
@@ -51,14 +51,14 @@ def pairs(relation: str, other: str, count: int) -> list[Fact]:
     ]
 
 
-def test_inverse_relations_and_what_they_give_away():
+def test_inverse_relations_and_the_answers_they_reveal():
     train = [*pairs("parent", "child", 10), ("b10", "child", "a10"), ("a11", "parent", "b11")]
     found = findings(train, test=[("a10", "parent", "b10"), ("b11", "child", "a11"), ("a1", "parent", "b2")])
     assert found["inverse-relations"].count == 2
     assert found["leaking-relations"].count == 2
 
 
-def test_symmetric_relation_gives_away_its_other_half():
+def test_a_symmetric_relation_reveals_the_inverse_fact():
     found = findings([*pairs("married", "married", 10), ("x", "married", "y")], test=[("y", "married", "x")])
     assert found["inverse-relations"].examples == ("married / married (95%)",)
     assert found["leaking-relations"].count == 1
@@ -83,7 +83,7 @@ def test_hubs_isolated_and_rare():
     assert found["rare-relations"].examples == ("once",)
 
 
-def test_what_a_fan_out_limit_cuts():
+def test_edges_removed_by_the_fan_out_limit():
     # hub → 6 leaves, and one leaf leads on to the answer; with 3 edges kept, the edge to that leaf must compete.
     star = [("hub", "r", f"leaf{number}") for number in range(6)]
     chain = [("leaf5", "r", "answer")]

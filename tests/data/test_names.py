@@ -1,6 +1,7 @@
-"""Names that people type: exact, written differently, begun, nearly right, doubtful, and hopeless."""
+"""Search by name: exact, in other spellings, by prefix, approximate, ambiguous, and without any match."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,24 +13,24 @@ from hopwalk.errors import UnknownNameError
 from tests.support.villages import VILLAGE
 
 BODY = NameIndex(Vocabulary.of(["Blood Cell", "blood-cell ", "Body", "body part"]))
-VILLAGERS, KINDS = NameIndex(VILLAGE.entities), NameIndex(VILLAGE.relations, "relation")
+VILLAGERS, RELATIONS = NameIndex(VILLAGE.entities), NameIndex(VILLAGE.relations, "relation")
 
 
 def names_of(index: NameIndex, vocabulary: Vocabulary, text: str, limit: int = 10) -> list[str]:
     return [vocabulary.name(id_) for id_ in index.search(text, limit)]
 
 
-def test_found_but_for_case_blanks_and_underscores():
+def test_case_blanks_and_underscores_do_not_matter():
     people = Vocabulary.of(["Ann_Lee", "bob", "Straße", "Zoe\u0301"])
     index = NameIndex(people)
     for text, label in [("ann lee", "Ann_Lee"), ("BOB", "bob"), ("STRASSE", "Straße"), ("zo\u00e9", "Zoe\u0301")]:
         assert people[index.id(text)] == label
 
 
-def test_exact_names_come_first_and_doubtful_ones_are_asked_back():
+def test_exact_names_come_first_and_ambiguous_ones_are_refused():
     assert BODY.id("Blood Cell") == 0
     with pytest.raises(
-        UnknownNameError, match=r"'bloodcell' may be any of several entities\. Which one: Blood Cell, blood-cell \?"
+        UnknownNameError, match=r"'bloodcell' matches several entities\. Use one of the labels: Blood Cell, blood-cell \."
     ):
         BODY.id("bloodcell")
 
@@ -38,7 +39,7 @@ def test_readable_names_count_after_labels():
     keys = Vocabulary.of(["Q1", "Q2", "Q3", "Q4"], names={"Q1": "Paris", "Q2": "paris", "Q3": "Ulm", "Q4": "Q1"})
     index = NameIndex(keys)
     assert [index.id(text) for text in ("Q1", "Paris", "ULM", "q2")] == [0, 0, 2, 1]
-    with pytest.raises(UnknownNameError, match=r"several entities\. Which one: Q1 \(Paris\), Q2 \(paris\)\?"):
+    with pytest.raises(UnknownNameError, match=r"several entities\. Use one of the labels: Q1 \(Paris\), Q2 \(paris\)\."):
         index.id("PARIS")
     assert index.search("par") == [0, 1] and index.search("q") == [0, 1, 2, 3]
 
@@ -47,25 +48,38 @@ def test_near_misses_are_suggested():
     with pytest.raises(UnknownNameError, match=r"there is no entity 'chil 0'\. Did you mean 'child 0'"):
         VILLAGERS.id("chil 0")
     with pytest.raises(UnknownNameError, match=r"there is no relation 'father'\. Did you mean '(mother|brother)'"):
-        KINDS.id("father")
-    with pytest.raises(UnknownNameError, match=r"There are: brother, knows, mother, uncle\."):
-        KINDS.id("zzz")
-    with pytest.raises(UnknownNameError) as told:
+        RELATIONS.id("father")
+    with pytest.raises(UnknownNameError, match=r"Relations are: brother, knows, mother, uncle\."):
+        RELATIONS.id("zzz")
+    with pytest.raises(UnknownNameError) as error:
         VILLAGERS.id("child")
-    assert 1 <= told.value.remedy.count("'child ") <= 5
+    assert 1 <= error.value.remedy.count("'child ") <= 5
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t\n"])
-def test_nothing_typed(text: str):
-    with pytest.raises(UnknownNameError, match=r"the name of the entity is empty\. Give one, such as 'man 0' or 'man 1'\."):
+def test_an_empty_name(text: str):
+    with pytest.raises(UnknownNameError, match=r"the name of the entity is empty\. Give a name such as 'man 0' or 'man 1'\."):
         VILLAGERS.id(text)
 
 
-def test_hopeless_names_get_examples():
+@pytest.mark.parametrize("name", [3, None, 2.5, b"man 0", ["man 0"], ("man 0", "mother")], ids=str)
+def test_a_name_that_is_not_text(name: Any):
+    """Ids, None and lists are refused with our own error, and with an example of a name."""
+    for index, kind, examples in ((VILLAGERS, "entity", "'man 0' or 'man 1'"), (RELATIONS, "relation", "'knows' or 'uncle'")):
+        with pytest.raises(UnknownNameError) as error:
+            index.id(name)
+        assert str(error.value) == (
+            f"{name!r} is not valid as the name of the {kind}: names are text. Give a name such as {examples}."
+        )
+
+
+def test_names_without_any_match_get_examples():
     many = Vocabulary.of(f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst")
-    with pytest.raises(UnknownNameError, match=r"there is no entity 'ü+…'\. Names are such as '..', '..' or '..'\."):
+    with pytest.raises(UnknownNameError, match=r"there is no entity 'ü+…'\. Examples of names: '..', '..' or '..'\."):
         NameIndex(many).id("ü" * 10_000)
-    with pytest.raises(UnknownNameError, match=r"there is no relation '/'\. The nearest are '..', '..', '..', '..' or '..'\."):
+    with pytest.raises(
+        UnknownNameError, match=r"there is no relation '/'\. The most similar ones are '..', '..', '..', '..' or '..'\."
+    ):
         NameIndex(many, "relation").id("/")
 
 
@@ -77,7 +91,7 @@ def test_near_misses_among_many():
         assert index.near(words[id_][:5] + "z" + words[id_][6:])[0] == id_
 
 
-def test_search_begins_with_beginnings():
+def test_search_finds_prefixes_first():
     words = Vocabulary.of(["cell", "cell_function", "blood_cell", "Cellist", "excellent", "organ", "/body/cell"])
     index = NameIndex(words)
     expected = ["cell", "Cellist", "cell_function", "blood_cell", "/body/cell", "excellent"]
@@ -93,7 +107,7 @@ def test_search_begins_with_beginnings():
 
 
 @given(st.lists(st.text(max_size=8), min_size=1, max_size=20), st.text(max_size=4))
-def test_search_finds_what_looking_at_all_finds(labels: list[str], text: str):
+def test_search_finds_every_name_that_contains_the_text(labels: list[str], text: str):
     words = Vocabulary.of([label.encode(errors="ignore").decode() for label in labels])
     found = NameIndex(words).search(text, limit=100)
     holding = {id_ for id_ in range(len(words)) if folded(text) in folded(words[id_])}

@@ -1,4 +1,4 @@
-"""Text tables: what is read, and what is said about what cannot be read."""
+"""Text tables: layouts, headers, and the errors of files that cannot be read."""
 
 import gzip
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_layouts_that_are_recognised(tmp_path: Path, name: str, text: str | byte
         ("0\ta\tr\tb\n", {"columns": "2,3,4"}),
     ],
 )
-def test_layouts_that_are_said(tmp_path: Path, text: str, read: dict[str, str]):
+def test_layouts_from_settings(tmp_path: Path, text: str, read: dict[str, str]):
     assert facts_of(load_text(tmp_path, text, **read)) == A_FACT
 
 
@@ -64,6 +64,76 @@ def test_no_header_keeps_the_first_line(tmp_path: Path):
     text = "head\trelation\ttail\na\tr\tb\n"
     assert finding(load_text(tmp_path, text), "header").count == 1
     assert facts_of(load_text(tmp_path, text, header="no")) == {("head", "relation", "tail"), *A_FACT}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Subject,Predicate,Object,source,confidence",
+        "subject,predicate,object,source,confidence",
+        "SUBJECT,PREDICATE,OBJECT,SOURCE,CONFIDENCE",
+        " Subject , Predicate , Object , source , confidence ",
+        "head,relation,tail,source,type",
+        "source,relation,target,from,edge",
+        "source,type,target,subject,confidence",
+        "lhs,rel,rhs,source,type",
+    ],
+)
+def test_a_complete_family_of_names_decides(tmp_path: Path, header: str):
+    """Other columns whose names could be a head, relation or tail are ignored, and a note says which."""
+    dataset = load_text(tmp_path, f"{header}\na,r,b,web,0.9\n", "facts.csv")
+    assert facts_of(dataset) == A_FACT
+    names = [name.strip() for name in header.split(",")]
+    note = finding(dataset, "chosen-columns")
+    assert note.level == "note"
+    assert f"the columns {', '.join(names[:3])}, not {names[3]}" in note.message.replace(" , ", ", ").replace("  ", " ")
+    assert note.remedy == "Set read.columns to choose other columns."
+
+
+def test_a_family_is_found_in_any_order_of_columns(tmp_path: Path):
+    dataset = load_text(tmp_path, "source\tobject\tconfidence\tpredicate\tsubject\nweb\tb\t0.9\tr\ta\n")
+    assert facts_of(dataset) == A_FACT
+
+
+def test_a_header_without_competing_columns_has_no_note_about_columns(tmp_path: Path):
+    dataset = load_text(tmp_path, "subject,relation,tail,confidence\na,r,b,0.9\n", "facts.csv")
+    assert [found.code for found in dataset.findings] == ["header"]
+
+
+AMBIGUOUS = {
+    "subject,predicate,object,source,relation,target": (
+        "facts may be in subject, predicate, object or in source, relation, target",
+        "1,2,3",
+    ),
+    "Source,Target,Subject,Object,Relation": (
+        "facts may be in Subject, Relation, Object or in Source, Relation, Target",
+        "3,5,4",
+    ),
+    "subject,source,relation,tail": ("subject or source may be the head", "1,3,4"),
+    "subject,source,relation,edge,tail": ("subject or source may be the head, and relation or edge may be the relation", "1,3,5"),
+    "source,target,edge,type": ("edge or type may be the relation", "1,3,2"),
+    "head,head,relation,tail": ("head (column 1) or head (column 2) may be the head", "1,3,4"),
+}
+
+
+@pytest.mark.parametrize("header", AMBIGUOUS)
+@pytest.mark.parametrize("read", [{}, {"header": "yes"}], ids=["auto", "header"])
+def test_an_ambiguous_header_names_the_columns_that_compete(tmp_path: Path, header: str, read: dict[str, str]):
+    problem, columns = AMBIGUOUS[header]
+    row = ",".join("abcdefg"[: header.count(",") + 1])
+    with pytest.raises(DataError) as error:
+        load_text(tmp_path, f"{header}\n{row}\n", "facts.csv", **read)
+    assert error.value.problem == f"the header is ambiguous: {problem}"
+    assert error.value.remedy == f'Set read.columns to the columns of head, relation and tail, e.g. "{columns}".'
+    assert error.value.line == 1
+    chosen = load_text(tmp_path, f"{header}\n{row}\n", "facts.csv", columns=columns, **read)  # the remedy works
+    assert facts_of(chosen) == {tuple("abcdefg"[int(column) - 1] for column in columns.split(","))}
+
+
+def test_names_of_columns_in_facts_are_facts(tmp_path: Path):
+    facts = {("source", "relation", "target"), ("subject", "type", "object")}
+    text = "".join(f"{head},{relation},{tail}\n" for head, relation, tail in sorted(facts))
+    assert facts_of(load_text(tmp_path, text, "facts.csv", header="no")) == facts
 
 
 @pytest.mark.parametrize(
@@ -125,24 +195,24 @@ def test_quotes_protect_tabs_and_line_breaks(tmp_path: Path, label: str):
     [
         ("", None, "the file is empty"),
         ("\n\n", None, "the file is empty"),
-        ("head\trelation\ttail\n", None, "the file holds no facts"),
+        ("head\trelation\ttail\n", None, "the file has no facts"),
         ("a\tb\n", 1, "expected 3 columns (head, relation, tail), found 2"),
         ("a\tr\tb\tc\n", 1, "found 4 separated by a tab"),
         ("a\tr\tb\na\tr\n", 2, "expected 3 columns, found 2: 'a\\tr'"),
         ("a\tr\tb\n\na\tr\tb\tc\n", 3, "expected 3 columns, found 4"),
         ("\n\na\tr\tb\na\tr\n", 4, "found 2"),
-        ("a\tr\tb\na\tr\na\n", 2, "(and 1 more such lines)"),
+        ("a\tr\tb\na\tr\na\n", 2, "(and 1 more such line)"),
         ("a\tr\tb\na\t\tb\n", 2, "column 2 is empty"),
         ("a\tr\t\n", 1, "column 3 is empty"),
         ("a\tr\tb\n\n\t\t\n", 3, "column 1 is empty"),
         (b"a\tr\tb\na\t\xff\tb\n", 2, "the bytes b'\\xff' are not UTF-8 text"),
         ("a\tr\tb\n".encode("utf-16"), None, "this is UTF-16 text"),
         (b"PK\x03\x04rest", None, "this is a zip archive"),
-        (gzip.compress(b"a\tr\tb\n" * 100, mtime=0)[:-12], None, "damaged or cut off"),
-        (gzip.compress(b"a\tr\tb\n" * 100, mtime=0)[:12], None, "damaged or cut off"),
+        (gzip.compress(b"a\tr\tb\n" * 100, mtime=0)[:-12], None, "damaged or truncated"),
+        (gzip.compress(b"a\tr\tb\n" * 100, mtime=0)[:12], None, "damaged or truncated"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str | bytes, line: int | None, message: str):
+def test_errors_name_the_line(tmp_path: Path, text: str | bytes, line: int | None, message: str):
     with pytest.raises(DataError) as error:
         load_text(tmp_path, text)
     assert message in str(error.value)
@@ -160,7 +230,7 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str | bytes, 
         ('"a\nb",r,b\na,r\n', 3, "found 2"),
     ],
 )
-def test_what_is_wrong_with_quotes(tmp_path: Path, text: str, line: int, message: str):
+def test_errors_of_quotes(tmp_path: Path, text: str, line: int, message: str):
     with pytest.raises(DataError, match=message) as error:
         load_text(tmp_path, text, "facts.csv")
     assert error.value.line == line
@@ -169,15 +239,15 @@ def test_what_is_wrong_with_quotes(tmp_path: Path, text: str, line: int, message
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        ({"columns": "1,2"}, "does not name three columns"),
+        ({"columns": "1,2"}, "read.columns = '1,2' is not valid: expected three columns. Set read.columns, e.g. \"1,3,2\"."),
         ({"columns": "1,2,4"}, "there is no column '4'"),
         ({"columns": "0,1,2"}, "there is no column '0'"),
         ({"columns": "head,rel,tail"}, "there is no column 'head'"),
         ({"columns": "a,rel,b"}, "there is no column 'rel'. Columns are: a, r, b."),
-        ({"separator": "\n"}, "cannot separate columns"),
-        ({"separator": "::", "quote": "yes"}, "cannot separate columns"),
-        ({"separator": ";"}, "found 1 separated by a semicolon"),
-        ({"format": "parquet"}, "not a whole Parquet file"),
+        ({"separator": "\n"}, "is not valid: quotes and line breaks cannot separate columns"),
+        ({"separator": "::", "quote": "yes"}, "read.separator = '::' is not valid: expected one character"),
+        ({"separator": ";"}, 'found 1 separated by a semicolon. Set read.columns, e.g. "1,2,3", or read.separator'),
+        ({"format": "parquet"}, "the Parquet file is not valid"),
         ({"labels": "no_such_file.tsv"}, "no_such_file.tsv"),
     ],
 )

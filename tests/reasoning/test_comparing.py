@@ -1,6 +1,5 @@
-"""Two runs on the same questions: differences, how sure they are, and where they come from."""
+"""Two runs on the same queries: differences, their significance, and where they come from."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +7,8 @@ import pytest
 
 from hopwalk import api
 from hopwalk.errors import DataError, HopwalkError, RunError, SettingsError
-from hopwalk.learning.ranking import paired_bootstrap
+from hopwalk.learning.metrics import paired_bootstrap
 from hopwalk.reasoning.comparing import Comparison
-from tests.support.commands import command
 from tests.support.villages import ALONE, VILLAGE, settings_of, village_of
 
 
@@ -40,14 +38,14 @@ def test_p_values_of_chance_are_level():
 
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A walker that its scorer guides: an epoch is enough to know uncles."""
+    """A walker guided by its scorer: one epoch is enough to find uncles."""
     settings = settings_of({"walker.epochs": 1, "scorer.epochs": 1})
     return api.train(VILLAGE, settings, out=tmp_path_factory.mktemp("learnt") / "run").path
 
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A walker without a scorer that has learnt next to nothing."""
+    """A walker without a scorer that has learnt almost nothing."""
     settings = settings_of(ALONE | {"walker.epochs": 1, "walker.learning_rate": 1e-9})
     return api.train(VILLAGE, settings, out=tmp_path_factory.mktemp("short") / "run").path
 
@@ -60,14 +58,14 @@ def found(short: Path, learnt: Path) -> Comparison:
 def test_the_numbers_are_those_of_the_evaluations(found: Comparison, short: Path, learnt: Path):
     for name, metric in (("mrr", "mrr"), ("hits@1", "hits_at_1"), ("hits@10", "hits_at_10")):
         difference = found.differences[name]
-        assert difference.first == pytest.approx(getattr(api.evaluate(short).tails, metric))
-        assert difference.second == pytest.approx(getattr(api.evaluate(learnt).tails, metric))
+        assert difference.first == pytest.approx(getattr(api.evaluate(short)["policy"].tails, metric))
+        assert difference.second == pytest.approx(getattr(api.evaluate(learnt)["policy"].tails, metric))
         assert difference.interval[0] <= difference.value <= difference.interval[1]
     assert found.num_queries == len(VILLAGE.test)
     assert sum(change.share for change in found.relations) == pytest.approx(found.differences["mrr"].value)
 
 
-def test_who_has_learnt_wins(found: Comparison, short: Path, learnt: Path):
+def test_the_trained_run_wins(found: Comparison, short: Path, learnt: Path):
     assert found.verdict.startswith("The second run is better by")
     assert api.compare(learnt, short).verdict.startswith("The first run is better by")
     assert found.num_won > found.num_lost
@@ -85,50 +83,40 @@ def test_a_run_is_as_good_as_itself(short: Path):
 
 
 def test_rankings_of_a_walker_against_each_other_and_a_scorer(learnt: Path):
-    rankings = api.evaluate_walker(learnt)
+    rankings = api.evaluate(learnt)
     mixed = api.compare(learnt, learnt, by=["scorer", "blend"])
     assert mixed.differences["mrr"].first == pytest.approx(rankings["scorer"].tails.mrr)
     assert mixed.differences["mrr"].second == pytest.approx(rankings["blend"].tails.mrr)
-    reward = api.compare(learnt, learnt, by=["probability", "paths"]).differences["mrr"]
-    assert (reward.first, reward.second) == pytest.approx([rankings[by].tails.mrr for by in ("probability", "paths")])
+    paths = api.compare(learnt, learnt, by=["policy", "reranked"]).differences["mrr"]
+    assert (paths.first, paths.second) == pytest.approx([rankings[by].tails.mrr for by in ("policy", "reranked")])
     with_scorer = api.compare(learnt / "scorer", learnt)
-    assert with_scorer.ranked_by == ("scorer", "paths")
-    assert with_scorer.differences["mrr"].first == pytest.approx(api.evaluate(learnt / "scorer").tails.mrr)
+    assert with_scorer.ranked_by == ("scorer", "policy")
+    assert with_scorer.differences["mrr"].first == pytest.approx(api.evaluate(learnt / "scorer")["scorer"].tails.mrr)
     assert all(example.first_path is None for example in (*with_scorer.won, *with_scorer.lost))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "told"),
+    ("arguments", "error", "message"),
     [
         ({"split": "train"}, SettingsError, "no split 'train'"),
         ({"by": ["luck"]}, SettingsError, "cannot rank by 'luck'"),
-        ({"by": ["paths", "paths", "paths"]}, SettingsError, "cannot rank by"),
+        ({"by": ["policy", "policy", "policy"]}, SettingsError, "cannot rank by"),
         ({"by": ["blend"]}, RunError, "has no scorer"),
     ],
 )
-def test_what_cannot_be_compared(short: Path, arguments: dict, error: type[HopwalkError], told: str):
-    with pytest.raises(error, match=told):
+def test_comparisons_that_are_refused(short: Path, arguments: dict, error: type[HopwalkError], message: str):
+    with pytest.raises(error, match=message):
         api.compare(short, short, **arguments)
 
 
 def test_runs_of_other_data_are_refused(short: Path, tmp_path: Path):
     other = api.train(village_of(12), settings_of(ALONE | {"walker.epochs": 1}), out=tmp_path / "run").path
-    with pytest.raises(RunError, match="have other data"):
+    with pytest.raises(RunError, match="the runs are of different data"):
         api.compare(short, other)
 
 
-def test_dev_is_not_asked_of_who_has_learnt_it(tmp_path: Path):
+def test_a_model_trained_on_dev_is_not_compared_on_it(tmp_path: Path):
     settings = settings_of({"scorer.train_on_valid": True, "scorer.epochs": 1})
     run = api.train_scorer(VILLAGE, settings, out=tmp_path / "run").path
-    with pytest.raises(DataError, match="has learnt the dev facts"):
+    with pytest.raises(DataError, match="trained on the dev"):
         api.compare(run, run, "valid")
-
-
-def test_the_command_line(short: Path, learnt: Path, capsys: pytest.CaptureFixture[str]):
-    printed = command(capsys, "compare", str(short), str(learnt), "--examples", "2").out
-    for told in ("ranked by paths", "hits@10", "The second run is better", "uncle", "Won:", "second child"):
-        assert told in printed
-    printed = command(capsys, "compare", str(short), str(learnt), "--by", "paths,scorer", "--json").out
-    assert json.loads(printed)["ranked_by"] == ["paths", "scorer"]
-    refused = command(capsys, "compare", str(short), str(learnt), "--by", "luck", code=1)
-    assert "Say paths, probability, scorer or blend" in refused.err

@@ -1,33 +1,32 @@
-"""Missing facts for a whole graph: what is proposed, in which format, and how it goes on after an interruption."""
+"""Missing facts for a whole graph: the facts that are proposed, the formats, and resuming after an interruption."""
 
 import json
+import time
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from hopwalk import api
+from hopwalk.config.settings import changed
 from hopwalk.errors import HopwalkError, SettingsError, UnknownNameError
-from hopwalk.reasoning import completing
-from hopwalk.reasoning.reasoner import LoadedWalker
-from tests.support.commands import command
+from hopwalk.reasoning.completing import COLUMNS, FORMATS
+from hopwalk.reasoning.reasoner import Reasoner
+from hopwalk.walker.decoding import Decoder
 from tests.support.villages import VILLAGE
 
 
 @pytest.fixture(scope="module")
-def folder(uncles_run: Path) -> Path:
-    return uncles_run
+def reasoner(uncles_run: Path) -> Reasoner:
+    return api.load(uncles_run)
 
 
-@pytest.fixture(scope="module")
-def walker(folder: Path) -> LoadedWalker:
-    return api.load(folder)
-
-
-def test_held_out_facts_are_found(walker: LoadedWalker, tmp_path: Path):
-    found = walker.complete(tmp_path / "new.tsv", relations=["uncle"], above=0.05)
+def test_held_out_facts_are_found(reasoner: Reasoner, tmp_path: Path):
+    found = reasoner.complete(tmp_path / "new.tsv", relations=["uncle"], above=0.05)
     table = pl.read_csv(tmp_path / "new.tsv", separator="\t", quote_char=None)
-    assert table.columns == list(completing.COLUMNS) and len(table) == found.facts > 0
+    assert table.columns == list(COLUMNS) and len(table) == found.facts > 0
     proposed = set(table.select("head", "relation", "tail").rows())
     known = set(VILLAGE.labels_of(VILLAGE.train))
     assert not proposed & known
@@ -38,71 +37,60 @@ def test_held_out_facts_are_found(walker: LoadedWalker, tmp_path: Path):
     assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("*.json"))
 
 
-def test_all_relations_are_asked(walker: LoadedWalker, tmp_path: Path):
-    asked = {(head, relation) for head, relation, _ in VILLAGE.labels_of(VILLAGE.train)}
-    assert walker.complete(tmp_path / "all.tsv", above=0.9).queries == len(asked)
+def test_every_head_of_every_relation_is_asked(reasoner: Reasoner, tmp_path: Path):
+    queries = {(head, relation) for head, relation, _ in VILLAGE.labels_of(VILLAGE.train)}
+    assert reasoner.complete(tmp_path / "all.tsv", above=0.9).queries == len(queries)
 
 
-def test_inverse_queries_give_facts_the_right_way_round(walker: LoadedWalker, tmp_path: Path):
-    walker.complete(tmp_path / "new.tsv", relations=["uncle⁻¹"], above=0.0)
+def test_inverse_queries_give_facts_in_their_own_direction(reasoner: Reasoner, tmp_path: Path):
+    reasoner.complete(tmp_path / "new.tsv", relations=["uncle⁻¹"], above=0.0)
     table = pl.read_csv(tmp_path / "new.tsv", separator="\t", quote_char=None)
     assert set(table["relation"]) == {"uncle"}
     assert all(path.startswith(tail) for tail, path in table.select("tail", "path").rows())
 
 
-def test_formats_hold_the_same(walker: LoadedWalker, tmp_path: Path):
-    for ending in completing.FORMATS:
-        walker.complete(tmp_path / f"new{ending}", relations=["uncle"], above=0.3)
+def test_all_formats_hold_the_same_facts(reasoner: Reasoner, tmp_path: Path):
+    for suffix in FORMATS:
+        reasoner.complete(tmp_path / f"new{suffix}", relations=["uncle"], above=0.3)
     table = pl.read_csv(tmp_path / "new.tsv", separator="\t", quote_char=None)
     assert pl.read_parquet(tmp_path / "new.parquet").equals(table)
     lines = (tmp_path / "new.nt").read_text(encoding="utf-8").splitlines()
     assert len(lines) == len(table) and all(line.startswith("<urn:hopwalk:child%20") and " . # 0." in line for line in lines)
 
 
-@pytest.mark.parametrize("ending", completing.FORMATS)
-def test_going_on_gives_the_same(walker: LoadedWalker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str):
-    monkeypatch.setattr(completing, "QUESTIONS_AT_ONCE", 4)
-    monkeypatch.setattr(completing, "SECONDS_BETWEEN_NOTES", 0.0)
-    whole, target = tmp_path / f"whole{ending}", tmp_path / f"new{ending}"
-    walker.complete(whole, relations=["uncle"], above=0.1)
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_resumed_run_writes_the_same_file(reasoner: Reasoner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str):
+    decoder = reasoner.decoder
+    wide = changed(decoder.settings, {"walk.beam": 1024})  # so that few queries are answered at once
+    reasoner = replace(reasoner, decoder=Decoder(decoder.environment, wide, decoder.scorer_logits, decoder.blend_weight))
+    monkeypatch.setattr(time, "monotonic", count(step=10).__next__)  # time enough for a record after every batch
+    whole, target = tmp_path / f"whole{suffix}", tmp_path / f"new{suffix}"
+    reasoner.complete(whole, relations=["uncle"], above=0.1)
 
     def stop(done: int, *_: int) -> None:
         if done >= 12:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        walker.complete(target, relations=["uncle"], above=0.1, on_progress=stop)
+        reasoner.complete(target, relations=["uncle"], above=0.1, on_progress=stop)
     with pytest.raises(HopwalkError, match="an interrupted run has left its table"):
-        walker.complete(target, relations=["uncle"], above=0.1)
+        reasoner.complete(target, relations=["uncle"], above=0.1)
     with pytest.raises(HopwalkError, match="begun with other options"):
-        walker.complete(target, relations=["uncle"], above=0.2, resume=True)
-    found = walker.complete(target, relations=["uncle"], above=0.1, resume=True)
-    assert 0 < found.queries_of_sitting < found.queries
+        reasoner.complete(target, relations=["uncle"], above=0.2, resume=True)
+    found = reasoner.complete(target, relations=["uncle"], above=0.1, resume=True)
+    assert 0 < found.queries_of_session < found.queries
     assert target.read_bytes() == whole.read_bytes()
 
 
-def test_mistakes(walker: LoadedWalker, tmp_path: Path):
-    with pytest.raises(SettingsError, match="no ending that says a format"):
-        walker.complete(tmp_path / "new.doc")
+def test_mistakes(reasoner: Reasoner, tmp_path: Path):
+    with pytest.raises(SettingsError, match=r"the format of new\.doc is not known"):
+        reasoner.complete(tmp_path / "new.doc")
     with pytest.raises(UnknownNameError):
-        walker.complete(tmp_path / "new.tsv", relations=["zzzz"])
+        reasoner.complete(tmp_path / "new.tsv", relations=["zzzz"])
     (tmp_path / "new.tsv").touch()
-    with pytest.raises(HopwalkError, match="a file of that name already"):
-        walker.complete(tmp_path / "new.tsv")
+    with pytest.raises(HopwalkError, match="already a file of that name"):
+        reasoner.complete(tmp_path / "new.tsv")
     (tmp_path / "bad.tsv.part").touch()
     (tmp_path / "bad.tsv.progress.json").write_text(json.dumps({"done": "x"}), encoding="utf-8")
     with pytest.raises(HopwalkError, match="is damaged"):
-        walker.complete(tmp_path / "bad.tsv", resume=True)
-
-
-def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    target = tmp_path / "new.tsv"
-    printed = command(capsys, "complete", str(folder), "--relation", "uncle", "--above", "0.2", "--out", str(target)).out
-    assert "new facts from 28 questions" in printed.replace("\n", "") and target.exists()
-
-
-def test_mistakes_at_the_command_line_are_all_that_is_shown(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    told = command(capsys, "complete", str(folder), "--out", str(tmp_path / "new.doc"), code=1).err
-    assert told.startswith("error: new.doc has no ending")
-    (tmp_path / "file").touch()
-    assert "this is a file, not the folder of a run" in command(capsys, "ask", str(tmp_path / "file"), "a", "b", code=1).err
+        reasoner.complete(tmp_path / "bad.tsv", resume=True)

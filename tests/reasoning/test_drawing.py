@@ -1,4 +1,4 @@
-"""Paths as pictures: boxes and labels that do not overlap, arrows as the facts point, and labels that cannot do harm."""
+"""Drawings of paths: boxes and labels that do not overlap, arrows in the direction of the facts, and harmless labels."""
 
 import re
 from itertools import combinations
@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwalk.reasoning.drawing import draw_paths
-from hopwalk.reasoning.values import Edge, Path
+from hopwalk.reasoning.values import Edge, ReasoningPath
 
 SVG = "{http://www.w3.org/2000/svg}"
 STEROID = [
-    Path("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), -0.5),
-    Path("steroid", (Edge("affects", "gene"), Edge("disrupts", "hormone", is_inverse=True)), -1.0),
-    Path("steroid", (Edge("affects", "cell"), Edge("produces", "hormone")), -1.5),
-    Path("steroid", (Edge("interacts_with", "eicosanoid"),), -2.0),
+    ReasoningPath("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), -0.5),
+    ReasoningPath("steroid", (Edge("affects", "gene"), Edge("disrupts", "hormone", is_inverse=True)), -1.0),
+    ReasoningPath("steroid", (Edge("affects", "cell"), Edge("produces", "hormone")), -1.5),
+    ReasoningPath("steroid", (Edge("interacts_with", "eicosanoid"),), -2.0),
 ]
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -59,7 +59,7 @@ def boxes(svg: str) -> list[Box]:
 
 
 def labels(svg: str) -> list[Box]:
-    """About where the labels of edges are."""
+    """The approximate places of the labels of edges."""
     found = [text for text in parsed(svg).iter(f"{SVG}text") if text.get("class") == "hopwalk-relation"]
     places = [(float(text.get("x", "")), float(text.get("y", "")), 3.0 * len(text.text or "")) for text in found]
     return [Box(x - half, y - 9, 2 * half, 12) for x, y, half in places]
@@ -73,21 +73,22 @@ def test_source_left_answers_right_and_boxes_merged():
     assert columns["#3467c9"] < columns["currentColor"] < columns["#17805a"]
 
 
-def test_facts_are_told_in_their_own_direction():
-    told = "\n".join(names(draw_paths(STEROID), "edge"))
-    assert "eicosanoid —affects→ cell" in told and "hormone —disrupts→ gene" in told and "cell —produces→ hormone" in told
+def test_tooltips_give_facts_in_their_own_direction():
+    tooltips = "\n".join(names(draw_paths(STEROID), "edge"))
+    for fact in ("eicosanoid —affects→ cell", "hormone —disrupts→ gene", "cell —produces→ hormone"):
+        assert fact in tooltips
 
 
 def heads_of(svg: str) -> list[tuple[float, float]]:
-    """Where arrow heads are, and how far back they reach."""
+    """The x of the tip of each arrow head, and its length, negative if it points to the right."""
     return [(float(tip), float(back)) for tip, back in re.findall(r'd="M([\d.]+) [\d.]+ l(-?[\d.]+) ', svg)]
 
 
 def test_arrows_of_inverse_edges_point_back():
-    ((forth, back),) = heads_of(draw_paths([Path("a", (Edge("r", "b"),), -1.0)]))
-    left, right = boxes(draw_paths([Path("a", (Edge("r", "b"),), -1.0)]))
+    ((forth, back),) = heads_of(draw_paths([ReasoningPath("a", (Edge("r", "b"),), -1.0)]))
+    left, right = boxes(draw_paths([ReasoningPath("a", (Edge("r", "b"),), -1.0)]))
     assert forth == right.x and back < 0
-    ((tip, back),) = heads_of(draw_paths([Path("a", (Edge("r", "b", is_inverse=True),), -1.0)]))
+    ((tip, back),) = heads_of(draw_paths([ReasoningPath("a", (Edge("r", "b", is_inverse=True),), -1.0)]))
     assert tip == left.x + left.width and back > 0
 
 
@@ -96,13 +97,16 @@ def test_likely_paths_are_thick():
         float(width) for width in re.findall(r'stroke="currentColor" stroke-width="([\d.]+)" stroke-opacity', draw_paths(STEROID))
     ]
     assert max(widths) == pytest.approx(3.2) and min(widths) < 2.5
-    flat = draw_paths([Path("a", (Edge("r", "b"),), float("-inf"))])
+    flat = draw_paths([ReasoningPath("a", (Edge("r", "b"),), float("-inf"))])
     assert 'stroke-width="3.2"' in flat
 
 
-def test_crossings_are_cut():
+def test_few_crossings():
     """Two chains that begin in one order and end in the other need not cross."""
-    paths = [Path("s", (Edge("r1", a), Edge("r2", b)), -1.0) for a, b in [("a1", "b2"), ("a2", "b1"), ("a3", "b3"), ("a1", "b4")]]
+    paths = [
+        ReasoningPath("s", (Edge("r1", a), Edge("r2", b)), -1.0)
+        for a, b in [("a1", "b2"), ("a2", "b1"), ("a3", "b3"), ("a1", "b4")]
+    ]
     rows = [(float(text.get("y", "")), (text.text or "")[1:-1]) for text in parsed(draw_paths(paths)).iter(f"{SVG}text")]
     order = [name for _, name in sorted(rows)]
     places = [order.index(name) for name in ("a1", "a2", "a3")]
@@ -117,19 +121,21 @@ def test_crossings_are_cut():
         max_size=15,
     )
 )
-def test_nothing_overlaps(walks: list[list[tuple[str, str, bool]]]):
-    svg = draw_paths([Path("source", tuple(Edge(*step) for step in walk), -float(n)) for n, walk in enumerate(walks)])
-    things = boxes(svg) + labels(svg)
-    assert not [pair for pair in combinations(things, 2) if pair[0].overlaps(pair[1])]
+def test_nothing_overlaps(paths: list[list[tuple[str, str, bool]]]):
+    svg = draw_paths([ReasoningPath("source", tuple(Edge(*edge) for edge in path), -float(n)) for n, path in enumerate(paths)])
+    shapes = boxes(svg) + labels(svg)
+    assert not [pair for pair in combinations(shapes, 2) if pair[0].overlaps(pair[1])]
     whole = parsed(svg)
-    assert all(box.x >= 0 and box.y >= 0 for box in things)
-    assert all(box.x + box.width <= float(whole.get("width", "")) for box in things)
-    assert all(box.y + box.height <= float(whole.get("height", "")) for box in things)
+    assert all(box.x >= 0 and box.y >= 0 for box in shapes)
+    assert all(box.x + box.width <= float(whole.get("width", "")) for box in shapes)
+    assert all(box.y + box.height <= float(whole.get("height", "")) for box in shapes)
 
 
 @pytest.mark.parametrize("label", HOSTILE, ids=range(len(HOSTILE)))
 def test_labels_are_shown_and_not_run(label: str):
-    svg = draw_paths([Path(label, (Edge(label, "middle"), Edge("r", label, is_inverse=True)), -1.0), Path(label, (), -2.0)])
+    svg = draw_paths(
+        [ReasoningPath(label, (Edge(label, "middle"), Edge("r", label, is_inverse=True)), -1.0), ReasoningPath(label, (), -2.0)]
+    )
     tags = {element.tag.removeprefix(SVG) for element in parsed(svg).iter()}
     assert tags <= {"svg", "desc", "g", "title", "rect", "path", "text"}
     attributes = {name for element in parsed(svg).iter() for name in element.keys()}  # noqa: SIM118
@@ -142,24 +148,26 @@ def test_labels_are_shown_and_not_run(label: str):
 
 
 def test_addresses_keep_their_end():
-    svg = draw_paths([Path("a", (Edge("/award/award_nominee/award_nominations./award/award_nomination/award", "b"),), -1.0)])
+    svg = draw_paths(
+        [ReasoningPath("a", (Edge("/award/award_nominee/award_nominations./award/award_nomination/award", "b"),), -1.0)]
+    )
     (label,) = [text.text or "" for text in parsed(svg).iter(f"{SVG}text") if text.get("class") == "hopwalk-relation"]
     assert label[1:-1].startswith("…") and label[1:-1].endswith("award_nomination/award")
 
 
 def test_directions_are_isolated():
-    for text in parsed(draw_paths([Path("שלום", (Edge("مرحبا", "b"),), -1.0)])).iter(f"{SVG}text"):
+    for text in parsed(draw_paths([ReasoningPath("שלום", (Edge("مرحبا", "b"),), -1.0)])).iter(f"{SVG}text"):
         assert (text.text or "").startswith("\u2068") and (text.text or "").endswith("\u2069")
 
 
-def test_many_paths_are_cut():
-    paths = [Path("a", (Edge("r", f"b{n}"),), -float(n)) for n in range(20)]
+def test_only_the_likeliest_of_many_paths_are_drawn():
+    paths = [ReasoningPath("a", (Edge("r", f"b{n}"),), -float(n)) for n in range(20)]
     svg = draw_paths(paths, most=5)
     assert names(svg, "answer") == ["b0", "b1", "b2", "b3", "b4"]
     assert "the 5 likeliest of 20 paths" in (parsed(svg).get("aria-label") or "")
 
 
-def test_for_those_who_do_not_see_it():
+def test_text_for_screen_readers():
     whole = parsed(draw_paths(STEROID))
     assert whole.get("role") == "img" and "4 paths" in (whole.get("aria-label") or "")
     assert "steroid —affects→ cell ←affects— eicosanoid" in whole.findtext(f"{SVG}desc", "")

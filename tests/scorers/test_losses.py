@@ -56,7 +56,7 @@ def test_losses_and_their_gradients(loss: str, has_bias: bool, has_weights: bool
     vectors, table, bias = draw(4, 5), draw(E, 5), draw(E) if has_bias else None
     leaves = [vectors, table, *([] if bias is None else [bias])]
     weights = None
-    if has_weights:  # entities that no question has as its answer stand for others too
+    if has_weights:  # entities that are not an answer stand for others too
         weights = torch.ones(E, dtype=torch.float64)
         weights[3], weights[4], weights[7] = 2.5, 3.0, 7.25
         weights[5] = 4.0 if loss == "softmax" else 1.0
@@ -64,25 +64,25 @@ def test_losses_and_their_gradients(loss: str, has_bias: bool, has_weights: bool
     expected = plain_loss(loss, *arguments, label_smoothing=label_smoothing)
     found = fused_loss(loss, arguments, label_smoothing)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    # Times three: what comes from outside must be passed on.
-    for got, wanted in zip(torch.autograd.grad(3 * found, leaves), torch.autograd.grad(3 * expected, leaves), strict=True):
-        torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-12)
+    # Times three: the outer gradient must be passed on.
+    for got, gradient in zip(torch.autograd.grad(3 * found, leaves), torch.autograd.grad(3 * expected, leaves), strict=True):
+        torch.testing.assert_close(got, gradient, rtol=1e-10, atol=1e-12)
 
 
 @every_loss
 @pytest.mark.parametrize("size", [40.0, 1000.0])
-def test_losses_of_surprising_scores(loss: str, size: float):
-    """Where plain exponentials of float32 are long infinite or zero, gradients are still right."""
+def test_losses_of_large_scores(loss: str, size: float):
+    """Gradients are right even where plain exponentials in float32 are infinite or zero."""
     vectors = torch.tensor([[1.0], [-1.0]], requires_grad=True)
     table = torch.tensor([[size], [-size], [0.0]], requires_grad=True)
     places = torch.tensor([0, 1]), torch.tensor([1, 2])
     found = fused_loss(loss, (vectors, table, None, *places, None))
     expected = plain_loss(loss, vectors.double(), table.double(), None, *places)
     assert found.isfinite()
-    if loss == "softmax" or size < 87:  # beyond, a single binary surprise counts as 87.5
+    if loss == "softmax" or size < 87:  # beyond, a single binary loss is cut at 87.5
         assert found.item() == pytest.approx(expected.item(), rel=1e-6)
-    wanted = torch.autograd.grad(expected, (vectors, table))
-    torch.testing.assert_close(torch.autograd.grad(found, (vectors, table)), wanted, rtol=1e-5, atol=1e-8)
+    gradients = torch.autograd.grad(expected, (vectors, table))
+    torch.testing.assert_close(torch.autograd.grad(found, (vectors, table)), gradients, rtol=1e-5, atol=1e-8)
 
 
 @every_model
@@ -104,7 +104,7 @@ def test_learning_follows_the_gradient_of_the_whole_model(name: str, loss: str):
 def test_n3_is_the_mean_over_facts(name: str, candidates: int):
     """Lacroix et al. (2018): every fact pays for its head, its relation and its tail, as often as they occur."""
     without, with_n3 = (learnt(scorer_of(name, n3=n3, num_sampled_tails=candidates)) for n3 in (0.0, 0.7))
-    assert with_n3[0] == without[0]  # the loss is told without the penalty
+    assert with_n3[0] == without[0]  # the loss is reported without the penalty
     scorer = scorer_of(name)
     penalty = torch.zeros((), dtype=torch.float64)
     for query, answer in zip(BATCH.queries.tolist(), BATCH.answers.tolist(), strict=True):
@@ -132,8 +132,8 @@ def test_n3_of_numbers_that_are_zero():
 
 @pytest.mark.parametrize("name", ["distmult", "complex"])
 @pytest.mark.parametrize("candidates", [0, 3])
-def test_telling_the_relation(name: str, candidates: int):
-    """Chen et al. (2021): every fact also asks for its relation, among all relations and inverses."""
+def test_predicting_the_relation(name: str, candidates: int):
+    """Chen et al. (2021): every fact also predicts its relation, among all relations and inverses."""
     without, with_it = (learnt(scorer_of(name, relation_weight=weight, num_sampled_tails=candidates)) for weight in (0.0, 0.7))
     assert with_it[0] == without[0]
     scorer = scorer_of(name)
@@ -144,8 +144,8 @@ def test_telling_the_relation(name: str, candidates: int):
         torch.testing.assert_close(with_it[1][key] - without[1][key], parameter.grad, rtol=1e-9, atol=1e-12)
 
 
-def test_conve_cannot_tell_the_relation():
-    with pytest.raises(SettingsError, match=r"scorer\.relation_weight has no meaning for ConvE"):
+def test_conve_cannot_predict_the_relation():
+    with pytest.raises(SettingsError, match=r"scorer\.relation_weight = 0\.5 is not valid for ConvE"):
         learnt(scorer_of("conve", relation_weight=0.5))
 
 
@@ -161,7 +161,7 @@ def test_all_entities_sampled_is_the_full_loss(name: str, loss: str):
         torch.testing.assert_close(sampled[1][key], gradient, rtol=1e-8, atol=1e-10)
 
 
-def test_what_is_sampled():
+def test_sampled_candidates():
     answers, heads = {*BATCH.answers.tolist()}, {*BATCH.heads.tolist()}
     for seed in range(20):
         rows, found = sample_candidates(BATCH, 2, E, torch.Generator().manual_seed(seed))
@@ -175,12 +175,12 @@ def test_what_is_sampled():
         assert len({*rows.tolist()}) == len(rows)
         assert rows[found.heads].tolist() == BATCH.heads.tolist()
         assert rows[found.answers].tolist() == BATCH.answers.tolist()
-        assert found.weights.tolist() == [1.0 if entity in answers else 3 / 2 for entity in candidates]  # 3 are no answers
+        assert found.weights.tolist() == [1.0 if entity in answers else 3 / 2 for entity in candidates]  # 3 are not answers
 
 
 @every_loss
 def test_samples_estimate_without_bias(loss: str):
-    """Every set of entities is drawn as often as any other, and over all of them the sums come out right, exactly."""
+    """Every set of entities is equally likely, and the mean over all sets is exact."""
     batch = Batch(torch.tensor([0, 2]), torch.tensor([1, 4]), torch.tensor([0, 1]), torch.tensor([3, 6]))
     if loss == "softmax":  # the exponential of its loss is a sum if there is one answer
         batch = Batch(batch.heads[:1], batch.relations[:1], batch.queries[:1], batch.answers[:1])

@@ -1,4 +1,4 @@
-"""Models that PyKEEN trained, adopted as scorers: they say what they said there, or are refused."""
+"""Import of models trained in PyKEEN: they have the same scores as there, or are refused."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def their_factory(dataset: hopwalk.Dataset, **options: Any) -> Any:
 
 
 def their_scores(model: Any, factory: Any, dataset: hopwalk.Dataset) -> Tensor:
-    """What PyKEEN says for every question of ours, by label."""
+    """The scores of PyKEEN for every query of ours, by label."""
     entities = [factory.entity_to_id[label] for label in dataset.entities]
     relations = [factory.relation_to_id[label] for label in dataset.relations]
     with torch.inference_mode():
@@ -79,7 +79,7 @@ def fresh(name: str, factory: Any, **arguments: Any) -> Any:
         (fresh, "NodePiece", {}, True),
     ],
 )
-def test_adopted_from_pykeen(made, name, arguments, with_inverses, tmp_path: Path):
+def test_import_from_pykeen(made, name, arguments, with_inverses, tmp_path: Path):
     dataset = dataset_of(SCHOOL, DEV)
     factory = their_factory(dataset, create_inverse_triples=with_inverses)
     model = made(name, factory, embedding_dim=D, **arguments)
@@ -87,7 +87,9 @@ def test_adopted_from_pykeen(made, name, arguments, with_inverses, tmp_path: Pat
     labels = {"entity_to_id": factory.entity_to_id, "relation_to_id": factory.relation_to_id}
     live = import_model(model, dataset, **labels)
     options = ", ".join(f"{key} = {value}" for key, value in arguments.items())
-    run = import_model_into(tmp_path / "run", model, factory, dataset, run_settings("distmult", model_options=options, loss="binary"))
+    run = import_model_into(
+        tmp_path / "run", model, factory, dataset, run_settings("distmult", model_options=options, loss="binary")
+    )
     loaded: Any = load_scorer(run.path)
     for scorer in (live, loaded):
         with torch.inference_mode():
@@ -97,7 +99,7 @@ def test_adopted_from_pykeen(made, name, arguments, with_inverses, tmp_path: Pat
     assert 0 < run.about["valid_mrr"] <= 1
     assert (run.path / "card.md").exists()
     assert "trained by PyKEEN" in command_of(run)
-    with pytest.raises(RunError, match="there is a run in this folder"):
+    with pytest.raises(RunError, match="there is already a run in this folder"):
         import_model_into(run.path, model, factory, dataset)
 
 
@@ -113,12 +115,15 @@ def trained_there() -> tuple[Any, Any, hopwalk.Dataset]:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"dimension": 9}, r"has \(5, 9\) as model.entity_rep.*the model given has \(5, 8\). Set both to the arguments"),
-        ({"model_options": "scoring_fct_norm = 1"}, "has other scores than the model given"),
-        ({"model_options": "create_inverse_triples = true"}, r"has \(8, 8\) as model.relation_rep"),
+        (
+            {"dimension": 9},
+            r"has model.entity_rep.* of shape \(5, 9\), but that of the given model is \(5, 8\)\. Set both to the arguments",
+        ),
+        ({"model_options": "scoring_fct_norm = 1"}, "has other scores than the given model"),
+        ({"model_options": "create_inverse_triples = true"}, r"has model.relation_rep.* of shape \(8, 8\)"),
     ],
 )
-def test_settings_that_do_not_make_the_model(values, message, trained_there, tmp_path: Path):
+def test_settings_that_do_not_rebuild_the_model(values, message, trained_there, tmp_path: Path):
     model, factory, dataset = trained_there
     settings = run_settings("pykeen:TransE", **({"model_options": "scoring_fct_norm = 2"} | values))
     with pytest.raises(SettingsError, match=message):
@@ -126,11 +131,11 @@ def test_settings_that_do_not_make_the_model(values, message, trained_there, tmp
     assert not (tmp_path / "run").exists()
 
 
-def test_a_graph_that_is_not_that_of_the_data(tmp_path: Path):
+def test_a_graph_of_other_data(tmp_path: Path):
     dataset, more = dataset_of(SCHOOL, DEV), dataset_of([*SCHOOL, *DEV[:2]], DEV[2:])
     factory = their_factory(more)
     model = fresh("RGCN", factory, embedding_dim=D)
-    with pytest.raises(SettingsError, match=r"has \(15,\) as model.*, and the model given has \(17,\).*need the same facts"):
+    with pytest.raises(SettingsError, match=r"of shape \(15,\), but that of the given model is \(17,\).*need the same facts"):
         import_model_into(tmp_path / "run", model, factory, dataset, run_settings("pykeen:RGCN"))
     assert not (tmp_path / "run").exists()
 
@@ -139,11 +144,11 @@ def test_other_labels(trained_there):
     model, factory, dataset = trained_there
     entities, relations = dict(factory.entity_to_id), dict(factory.relation_to_id)
     fewer = {label: id_ for label, id_ in entities.items() if label not in ("ann", "eve")}
-    with pytest.raises(DataError, match="does not know 'ann', 'eve' of the data set's 5 entities"):
+    with pytest.raises(DataError, match="lacks 'ann', 'eve' of the data set's 5 entities"):
         import_model(model, dataset, entity_to_id=fewer, relation_to_id=relations)
-    with pytest.raises(DataError, match="knows relations that the data set has not: 'hates'"):
+    with pytest.raises(DataError, match="has relations that the data set lacks: 'hates'"):
         import_model(model, dataset, entity_to_id=entities, relation_to_id=relations | {"hates": 4})
-    with pytest.raises(DataError, match="has 5 entities, which are not those of the 5 labels"):
+    with pytest.raises(DataError, match="has 5 entities, but the ids of the 5 labels are others"):
         import_model(model, dataset, entity_to_id=entities | {"ann": 1}, relation_to_id=relations)
 
 
@@ -166,7 +171,7 @@ def test_models_that_are_not_pykeens_own(trained_there, tmp_path: Path):
     _, factory, dataset = trained_there
     labels: Any = {"entity_to_id": factory.entity_to_id, "relation_to_id": factory.relation_to_id}
     for model in (torch.nn.Linear(1, 1), FixedModel(triples_factory=factory)):
-        with pytest.raises(SettingsError, match="is no PyKEEN model of entities and relations"):
+        with pytest.raises(SettingsError, match="is not a PyKEEN model of entities and relations"):
             import_model(model, dataset, **labels)
     shapes: Any = {"entity_representations_kwargs": {"shape": D}, "relation_representations_kwargs": {"shape": D}}
     homemade: Any = ERModel(triples_factory=factory, interaction="distmult", **shapes, random_seed=0)
@@ -175,5 +180,5 @@ def test_models_that_are_not_pykeens_own(trained_there, tmp_path: Path):
     with pytest.raises(UnknownNameError, match="PyKEEN has no model 'ERModel'"):
         import_model_into(tmp_path / "run", homemade, factory, dataset)
     elsewhere = DistMult(triples_factory=factory, embedding_dim=D, random_seed=0).to("meta")
-    with pytest.raises(SettingsError, match="is not on the processor"):
+    with pytest.raises(SettingsError, match="is not on the CPU"):
         import_model(elsewhere, dataset, **labels)

@@ -1,4 +1,4 @@
-"""The questions that scorers learn from, against a dictionary, and the batches that they come in."""
+"""Training queries of scorers against a dictionary, and their batches."""
 
 import torch
 from hypothesis import given
@@ -23,7 +23,7 @@ def test_queries_agree_with_a_dictionary(facts, size: int, seed: int):
     queries = TrainingQueries.of(dataset)
     pairs = [*zip(queries.heads.tolist(), queries.relations.tolist(), strict=True)]
     assert len(queries) == len(expected)
-    assert pairs == sorted(expected)  # those of one head stand together
+    assert pairs == sorted(expected)  # grouped by head
     for number, pair in enumerate(pairs):
         answers = queries.answers[queries.offsets[number] : queries.offsets[number + 1]].tolist()
         assert len(answers) == len({*answers})
@@ -31,17 +31,17 @@ def test_queries_agree_with_a_dictionary(facts, size: int, seed: int):
     batches = [*queries.batches(size, torch.Generator().manual_seed(seed))]
     found: dict[tuple[int, int], set[int]] = {}
     for batch in batches:
-        asked = [*zip(batch.heads.tolist(), batch.relations.tolist(), strict=True)]
-        assert not found.keys() & {*asked}
+        batch_pairs = [*zip(batch.heads.tolist(), batch.relations.tolist(), strict=True)]
+        assert not found.keys() & {*batch_pairs}
         for query, answer in zip(batch.queries.tolist(), batch.answers.tolist(), strict=True):
-            assert answer not in found.setdefault(asked[query], set())
-            found[asked[query]].add(answer)
+            assert answer not in found.setdefault(batch_pairs[query], set())
+            found[batch_pairs[query]].add(answer)
     assert found == expected
     again = [*queries.batches(size, torch.Generator().manual_seed(seed))]
     assert [batch.answers.tolist() for batch in again] == [batch.answers.tolist() for batch in batches]
 
 
-def test_the_order_of_queries_is_drawn():
+def test_the_order_of_queries_is_random():
     queries = TrainingQueries.of(dataset_of(FAMILY))
     orders = {tuple(next(queries.batches(100, torch.Generator().manual_seed(seed))).heads.tolist()) for seed in range(5)}
     assert len(orders) == 5
@@ -50,7 +50,7 @@ def test_the_order_of_queries_is_drawn():
     assert sum(sizes) == len(queries) == 11
 
 
-def test_queries_are_about_the_graph_not_the_training_queries():
+def test_queries_are_those_of_the_graph_not_of_the_training_split():
     dataset = dataset_of([("a", "r", "b")], facts=[("a", "r", "b"), ("b", "q", "a")])
     assert TrainingQueries.of(dataset).heads.tolist() == [0, 0, 1, 1]
     assert TrainingQueries.of(dataset).relations.tolist() == [1, 2, 0, 3]

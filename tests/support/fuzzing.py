@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import hopwalk
-from hopwalk import api
+from hopwalk.data import loading
 from hopwalk.config.settings import Settings, changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.writing import write_folder
@@ -48,7 +48,7 @@ def load_files(folder: Path, files: dict[str, bytes], **read: Any) -> Dataset:
 
 def check_round_trip(dataset: Dataset, folder: Path) -> None:
     """What is written is read again as the same data, from text and from a saved file."""
-    dataset.save(folder / "saved" / api.PREPARED_DATASET)
+    dataset.save(folder / "saved" / loading.PREPARED)
     assert load(folder / "saved").fingerprint == dataset.fingerprint
     write_folder(dataset, folder / "written")
     assert load(folder / "written", fold_inverses=False).fingerprint == dataset.fingerprint

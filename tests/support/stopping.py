@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hopwalk.learning.callbacks import Callback, MakeCallbacks
 from hopwalk.learning.run import Run
-from hopwalk.learning.training import Callback
-from hopwalk.walker.runs import MakeCallbacks
 
 
 class Recorder:
-    """A watcher that remembers."""
+    """A callback that remembers."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[int, int]] = []
@@ -28,7 +27,7 @@ class Stopped(Exception):  # noqa: N818
 
 
 class StopAt(Recorder):
-    """A watcher that ends training at a batch of an epoch, or at its evaluation (batch 0)."""
+    """A callback that ends training at a batch of an epoch, or at its evaluation (batch 0)."""
 
     def __init__(self, epoch: int, batch: int, error: type[BaseException] = Stopped) -> None:
         super().__init__()
@@ -46,8 +45,8 @@ class StopAt(Recorder):
 
 
 def watching(kind: str, *callbacks: Callback) -> MakeCallbacks:
-    """Those who watch the training of the scorer or that of the walker."""
-    return lambda name, _: callbacks if name == kind else ()
+    """The callbacks of the training of the scorer, or of that of the walker."""
+    return lambda plan: callbacks if plan.kind == kind else ()
 
 
 def result_of(run: Run) -> tuple[bytes, list[dict[str, Any]], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The page in a real browser: type, choose, click, read the path, follow the link; by keyboard; with labels that mean harm."""
+"""The page in a real browser: typing, choosing, clicking, links, the keyboard, and hostile labels."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -7,7 +7,6 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from hopwalk.reasoning.asking import ask
 from hopwalk.web import tasks
 from hopwalk.web.runs import RunView
 from tests.support.browsing import chromium, require_chromium
@@ -25,14 +24,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def said() -> list[str]:
-    """What the pages said on their consoles, and the errors in them."""
+def messages() -> list[str]:
+    """Console messages and errors of the pages."""
     return []
 
 
 @pytest.fixture
-def open_page(browser: Browser, client: Client, said: list[str]) -> Iterator[OpenPage]:
-    """Opens the page; in the end, nothing may have failed in it, been refused by its policy, or come from another host."""
+def open_page(browser: Browser, client: Client, messages: list[str]) -> Iterator[OpenPage]:
+    """Opens pages; in the end, none may have failed, broken its policy, or loaded anything from another host."""
     contexts: list[BrowserContext] = []
     requested: list[str] = []
 
@@ -41,8 +40,8 @@ def open_page(browser: Browser, client: Client, said: list[str]) -> Iterator[Ope
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(20_000)
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("console", lambda message: said.append(message.text) if "Failed to load" not in message.text else None)
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("console", lambda message: messages.append(message.text) if "Failed to load" not in message.text else None)
         page.on("request", lambda request: requested.append(request.url))
         page.goto(address + path)
         return page
@@ -51,12 +50,12 @@ def open_page(browser: Browser, client: Client, said: list[str]) -> Iterator[Ope
     yield open_
     for context in contexts:
         context.close()
-    assert said == []
+    assert messages == []
     assert all(url.startswith(("http://127.0.0.1:", "data:")) for url in requested)
 
 
 def best_answer(served_runs: Mapping[str, RunView]) -> Any:
-    return ask(served_runs["village"].trained, "child 0", "uncle", k=10)[0]
+    return served_runs["village"].reasoner.ask("child 0", "uncle", k=10)[0]
 
 
 def test_type_choose_click_and_read_the_path(open_page: OpenPage, served_runs: Mapping[str, RunView]):
@@ -199,7 +198,7 @@ def test_labels_in_suggestions_are_shown_not_run(open_page: OpenPage):
     assert page.title() == "hopwalk"
 
 
-def test_even_a_hostile_drawing_cannot_run(open_page: OpenPage, said: list[str], monkeypatch: pytest.MonkeyPatch):
+def test_even_a_hostile_drawing_cannot_run(open_page: OpenPage, messages: list[str], monkeypatch: pytest.MonkeyPatch):
     """The page does not rely on the server's drawing being harmless."""
     svg = "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9' onload='document.title=1'>"
     svg += (
@@ -211,8 +210,8 @@ def test_even_a_hostile_drawing_cannot_run(open_page: OpenPage, said: list[str],
     expect(page.locator(".picture svg circle")).to_have_count(1)
     assert page.evaluate("document.querySelector('.picture svg').innerHTML").count("<") == 2
     assert page.title() == "child 0 · uncle · hopwalk"
-    assert said and all("Content Security Policy" in message for message in said)  # the policy has refused it too
-    said.clear()
+    assert messages and all("Content Security Policy" in message for message in messages)  # the policy refuses it too
+    messages.clear()
 
 
 @pytest.mark.parametrize("width", [320, 400])
@@ -272,7 +271,7 @@ def test_colours_can_be_chosen_and_are_kept(open_page: OpenPage):
     expect(page.locator("#theme")).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_token_is_asked_for_or_taken_from_the_link(open_page: OpenPage, served_runs: Mapping[str, RunView]):
+def test_the_token_is_typed_or_taken_from_the_link(open_page: OpenPage, served_runs: Mapping[str, RunView]):
     with serving(served_runs, token="correct-horse") as guarded:
         page = open_page(VIEW, address=guarded.address)
         expect(page.locator("#token")).to_be_visible()
@@ -291,7 +290,7 @@ def test_the_token_is_asked_for_or_taken_from_the_link(open_page: OpenPage, serv
         assert "correct-horse" not in linked.url
 
 
-def test_a_server_that_has_gone(open_page: OpenPage, served_runs: Mapping[str, RunView]):
+def test_a_server_that_has_stopped(open_page: OpenPage, served_runs: Mapping[str, RunView]):
     with serving(served_runs) as short_lived:
         page = open_page(VIEW, address=short_lived.address)
         expect(page.locator("#answers > li").first).to_be_visible()
@@ -304,5 +303,5 @@ def test_the_page_of_the_api_lists_every_operation(open_page: OpenPage, client: 
     paths = client.get("openapi.json").json()["paths"]
     expect(page.locator(".operation")).to_have_count(len(paths))
     page.locator(".operation", has_text="/api/v1/ask").locator("summary").click()
-    expect(page.get_by_text("How many answers.")).to_be_visible()
+    expect(page.get_by_text("Maximum number of answers.")).to_be_visible()
     expect(page.locator(".operation[open] pre")).to_contain_text(f"curl {client.address}api/v1/ask")

@@ -1,4 +1,4 @@
-"""`hopwalk ask`, `explain`, `rules` and `complete`: what a reasoner answers, why, by which rules, and for the whole graph."""
+"""`hopwalk ask`, `explain`, `rules` and `complete`: answers, their reasons, their rules, and new facts for the whole graph."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hopwalk.cli.console import print_finding, print_json, print_json_line, prin
 from hopwalk.cli.progress import CountBar
 from hopwalk.cli.train import RunFolder
 from hopwalk.errors import DataError, HopwalkError, SettingsError
+from hopwalk.utils.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,40 +21,40 @@ if TYPE_CHECKING:
     from hopwalk.reasoning.reasoner import Reasoner
     from hopwalk.reasoning.results import Answers
 
-QUERIES_AT_ONCE = 256  # of a file: answers are shown as they come
-HOW_QUERIES_LOOK = "A question looks so: steroid, a tab, interacts_with."
+QUERIES_AT_ONCE = 256  # of a file: answers are printed as they come
+QUERY_FORMAT = "A line is a head, a tab and a relation, such as steroid, tab, interacts_with."
 
 Facts = Annotated[
     Path | None,
-    typer.Option(help="More facts to walk, without training: a file of triples about known entities.", show_default=False),
+    typer.Option(help="Facts to add without training: a file of triples about known entities.", show_default=False),
 ]
-Html = Annotated[Path | None, typer.Option(help="Write a page with pictures of the paths to this file.", show_default=False)]
+Html = Annotated[Path | None, typer.Option(help="Also write an HTML page with drawings of the paths.", show_default=False)]
 
 
 def ask(
     run: RunFolder,
-    head: Annotated[str | None, typer.Argument(help="The entity that the question begins with.", show_default=False)] = None,
+    head: Annotated[str | None, typer.Argument(help="The head entity of the query.", show_default=False)] = None,
     relation: Annotated[
-        str | None, typer.Argument(help="The relation asked for; with ⁻¹ at its end, its inverse.", show_default=False)
+        str | None, typer.Argument(help="The relation of the query; with ⁻¹ at its end, its inverse.", show_default=False)
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many answers.")] = 10,
-    paths: Annotated[int, typer.Option(min=1, help="How many paths of each, at most.")] = 1,
-    new: Annotated[bool, typer.Option("--new", help="Leave known facts out: predictions only.")] = False,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of answers.")] = 10,
+    paths: Annotated[int, typer.Option(min=1, help="Maximum number of paths per answer.")] = 1,
+    new: Annotated[bool, typer.Option("--new", help="Only new answers: leave out known facts.")] = False,
     inverse: Annotated[bool, typer.Option("--inverse", help="Ask for the inverse of the relation.")] = False,
     from_: Annotated[
         Path | None,
         typer.Option(
-            "--from", help="Questions from a file, or - for standard input: head, tab, relation on each line.", show_default=False
+            "--from", help="Queries from a file, or - for standard input: head, tab, relation on each line.", show_default=False
         ),
     ] = None,
     facts: Facts = None,
     html: Html = None,
     as_json: options.Json = False,
 ) -> None:
-    """Answer a question (head, relation, ?): ranked answers, each with the paths that lead to it.
+    """Answer a query (head, relation, ?): ranked answers, each with the paths that lead to it.
 
-    Facts of the graph are marked as known, others as predicted. Names are found but for case, blanks and underscores. With
-    --from, many questions are answered together; --json then prints one line for each.
+    Facts of the graph are marked as known, others as predicted. Case, blanks, hyphens and underscores in names do not matter.
+    With --from, many queries are answered together; --json then prints one line for each.
 
     Examples:
 
@@ -67,32 +68,32 @@ def ask(
 
     - `hopwalk ask runs/umls steroid interacts_with --facts new.csv`
     """
-    asked = list(_queries(head, relation, from_, inverse))
+    queries = list(_queries(head, relation, from_, inverse))
     reasoner = _loaded(run, facts)
     if from_ is not None:
-        _check_names(reasoner, asked, from_)
+        _check_names(reasoner, queries, from_)
     if html is not None:
         _refuse_folder(html)
     shown: list[Answers] = []
-    for first in range(0, len(asked), QUERIES_AT_ONCE):
-        part = [query for _, query in asked[first : first + QUERIES_AT_ONCE]]
+    for first in range(0, len(queries), QUERIES_AT_ONCE):
+        part = [query for _, query in queries[first : first + QUERIES_AT_ONCE]]
         found = reasoner.ask_many(part, k=k, num_paths=max(paths, 3 if html else 1), only_new=new)
         shown += found if html else []
         _print_answers(found, paths, as_json, is_one=from_ is None, is_first=first == 0)
     if html is not None:
-        _write_page(html, shown[0].query if from_ is None else f"{len(shown):,} questions", shown, reasoner)
+        _write_page(html, shown[0].query if from_ is None else f"{len(shown):,} queries", shown, reasoner)
 
 
 def _queries(head: str | None, relation: str | None, file: Path | None, inverse: bool) -> Iterator[tuple[int, tuple[str, str]]]:
-    """The questions, each with the line it stands in."""
+    """The queries, each with its line in the file."""
     if file is not None and head is not None:
-        raise SettingsError("--from takes its questions from a file, and there is one on the command line too")
+        raise SettingsError("--from reads queries from a file, but there is also one on the command line")
     if file is None and (head is None or relation is None):
-        remedy = "Ask `hopwalk ask RUN HEAD RELATION`, or say --from FILE for questions of a file."
-        raise SettingsError("there is no question", remedy=remedy)
-    asked = [(0, (head or "", relation or ""))] if file is None else _queries_of(file)
-    for line, (one, other) in asked:
-        yield line, (one, _directed(other, inverse))
+        remedy = "Use `hopwalk ask RUN HEAD RELATION`, or --from FILE for the queries of a file."
+        raise SettingsError("there is no query", remedy=remedy)
+    queries = [(0, (head or "", relation or ""))] if file is None else _queries_of(file)
+    for line, (name, relation_name) in queries:
+        yield line, (name, _directed(relation_name, inverse))
 
 
 def _directed(relation: str, is_inverse: bool) -> str:
@@ -107,8 +108,8 @@ def _queries_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
     try:
         content = sys.stdin.buffer.read() if is_stdin else file.read_bytes()
     except OSError as error:
-        remedy = "Give a file with a question a line, or - for standard input."
-        raise DataError(f"the questions cannot be read: {error.strerror}", path=file, remedy=remedy) from None
+        remedy = "Give a file with a query on each line, or - for standard input."
+        raise DataError(f"the queries cannot be read: {error.strerror}", path=file, remedy=remedy) from None
     number = 0
     for number, encoded in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
         try:
@@ -119,16 +120,16 @@ def _queries_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
         if len(columns) == 2 and all(columns):
             yield number, (columns[0], columns[1])
         elif line.strip():
-            told = f"expected a head and a relation with a tab between them, found {len(columns)} column{'s'[: len(columns) - 1]}"
-            raise DataError(told, path=name, line=number, remedy=HOW_QUERIES_LOOK)
+            problem = f"expected a head and a relation with a tab between them, found {counted(len(columns), 'column')}"
+            raise DataError(problem, path=name, line=number, remedy=QUERY_FORMAT)
     if not content.strip():
-        raise DataError("there are no questions in it", path=name, remedy=HOW_QUERIES_LOOK)
+        raise DataError("the file has no queries", path=name, remedy=QUERY_FORMAT)
 
 
-def _check_names(reasoner: Reasoner, asked: Sequence[tuple[int, tuple[str, str]]], file: Path) -> None:
-    """Find the names of all questions before any is answered; an error tells the line."""
+def _check_names(reasoner: Reasoner, queries: Sequence[tuple[int, tuple[str, str]]], file: Path) -> None:
+    """Look up all names before any query is answered; an error names the line."""
     name = "standard input" if str(file) == "-" else file
-    for line, query in asked:
+    for line, query in queries:
         try:
             reasoner.names.query_ids(*query)
         except HopwalkError as error:
@@ -161,9 +162,9 @@ def _print_answers(found: Sequence[Answers], paths: int, as_json: bool, *, is_on
 
 
 def _refuse_folder(path: Path) -> None:
-    """Tell it before the work is done."""
+    """An error if the path is a folder, before the work is done."""
     if path.is_dir():
-        raise SettingsError(f"{path} is a folder", remedy="Name the file to write, such as answer.html.")
+        raise SettingsError(f"{path} is a folder", remedy="Give the name of a file, such as answer.html.")
 
 
 def _write_page(path: Path, title: str, shown: Sequence[Answers], reasoner: Reasoner) -> None:
@@ -171,25 +172,27 @@ def _write_page(path: Path, title: str, shown: Sequence[Answers], reasoner: Reas
     from hopwalk.learning.run import write_text
     from hopwalk.reasoning.html import whole_page
 
-    footer = f"Answered by hopwalk {__version__} from {reasoner!r}. Known: a fact of the graph. Predicted: not one. "
-    footer += "The bar is the scorer's probability." if reasoner.has_scorer else "The bar is the probability of the walks."
+    footer = f"hopwalk {__version__}, {reasoner!r}. Known: a fact of the graph. Predicted: a new answer. "
+    footer += "Bars show the probability by the scorer." if reasoner.has_scorer else "Bars show the probability of the paths."
     write_text(path, whole_page(title, [answers.to_html() for answers in shown], footer))
-    print_text(f"page: {path}", to_stderr=True)
+    print_text(f"{path}: written", to_stderr=True)
 
 
 def explain(
     run: RunFolder,
-    head: Annotated[str, typer.Argument(help="The entity that the question begins with.", show_default=False)],
-    relation: Annotated[str, typer.Argument(help="The relation asked for; with ⁻¹ at its end, its inverse.", show_default=False)],
+    head: Annotated[str, typer.Argument(help="The head entity of the query.", show_default=False)],
+    relation: Annotated[
+        str, typer.Argument(help="The relation of the query; with ⁻¹ at its end, its inverse.", show_default=False)
+    ],
     tail: Annotated[str, typer.Argument(help="The answer to explain.", show_default=False)],
-    paths: Annotated[int, typer.Option(min=1, help="How many paths, at most.")] = 5,
+    paths: Annotated[int, typer.Option(min=1, help="Maximum number of paths.")] = 5,
     inverse: Annotated[bool, typer.Option("--inverse", help="Ask for the inverse of the relation.")] = False,
     facts: Facts = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say why an entity is an answer, or why not: rank, paths, the rules they stand for, and where the walk loses it.
+    """Explain why an entity is an answer, or why not: its rank, its paths and their rules, or where the search loses it.
 
-    The fact itself, if the graph has it, is not walked. Support and confidence of a rule are counted on the facts of the graph.
+    The fact itself, if the graph has it, is hidden. Support and confidence of a rule are counted on the facts of the graph.
 
     Examples:
 
@@ -204,11 +207,17 @@ def explain(
 def rules(
     run: RunFolder,
     relation: Annotated[str, typer.Argument(help="The relation; with ⁻¹ at its end, its inverse.", show_default=False)],
-    split: Annotated[str | None, typer.Option(help="Whose questions to look at: valid or train; valid if it has any.")] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many rules.")] = 20,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="The split whose queries are used: valid or train. [default: valid, or train if valid has none]",
+            show_default=False,
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of rules.")] = 20,
     inverse: Annotated[bool, typer.Option("--inverse", help="Rules for the inverse of the relation.")] = False,
     anyburl: Annotated[
-        Path | None, typer.Option(help="Write them to this file too, in AnyBURL's form.", show_default=False)
+        Path | None, typer.Option(help="Also write the rules to this file, in AnyBURL's format.", show_default=False)
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -225,7 +234,7 @@ def rules(
     from hopwalk.reasoning.rules import anyburl_line
 
     if split not in (None, "valid", "train"):
-        raise SettingsError(f"there is no split {split!r} to look at", remedy="Splits are valid and train.")
+        raise SettingsError(f"there is no split {split!r} for rules", remedy="Splits are valid and train.")
     found = load(run).rules(_directed(relation, inverse), split=split or "", k=k)
     if anyburl is not None:
         write_text(anyburl, "".join(anyburl_line(used.rule, used.evidence) + "\n" for used in found))
@@ -244,12 +253,12 @@ def complete(
     relation: Annotated[
         list[str] | None, typer.Option(help="Only for this relation; can be given several times.", show_default=False)
     ] = None,
-    above: Annotated[float, typer.Option(min=0, max=1, help="The least confidence of what is written.")] = 0.5,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was interrupted.")] = False,
+    above: Annotated[float, typer.Option(min=0, max=1, help="Minimum confidence of a proposed fact.")] = 0.5,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
 ) -> None:
     """Propose missing facts for the whole graph, or for some relations, each with its confidence and best path.
 
-    Every entity that is the head of a fact of a relation is asked for more of its kind. Confidence is the scorer's probability.
+    (head, relation, ?) is asked for every head of a fact of the relation. Confidence is the probability by the scorer.
 
     Examples:
 
@@ -262,8 +271,8 @@ def complete(
     with CountBar() as bar:
 
         def show(done: int, total: int, facts: int) -> None:
-            bar.show(done, total, f"{done:,} of {total:,} questions, {facts:,} facts")
+            bar.show(done, total, f"{done:,} of {total:,} queries, {facts:,} facts")
 
         found = load(run).complete(out, relations=relation or (), above=above, resume=resume, on_progress=show)
     rate = found.queries_of_session / max(found.seconds, 1e-9)
-    print_text(f"{out}: {found.facts:,} new facts from {found.queries:,} questions, {rate:,.0f} questions a second")
+    print_text(f"{out}: {found.facts:,} new facts from {found.queries:,} queries, {rate:,.0f} queries per second")

@@ -1,9 +1,9 @@
-"""`hopwalk compare`: which of two runs is better, and where they differ."""
+"""`hopwalk compare`: the difference between two runs, its significance, and its origin."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,13 +24,13 @@ def compare(
     by: Annotated[
         str, typer.Option(help="The ranking of walkers: policy, reranked, scorer or blend; or one for each run, as policy,blend.")
     ] = "policy",
-    examples: Annotated[int, typer.Option(min=0, help="How many questions won and lost to show.")] = 5,
+    examples: Annotated[int, typer.Option(min=0, help="Number of won and lost queries to show.")] = 5,
     as_json: options.Json = False,
 ) -> None:
-    """Compare two runs on the same questions: the difference, how sure it is, and where it comes from.
+    """Compare two runs on the same queries: the difference, its significance, and the relations and queries behind it.
 
-    Questions are drawn anew, the same for both runs (paired bootstrap); p says how often chance alone shows such a difference.
-    Won are questions whose answer the second run ranks higher; walkers show their best path to it.
+    Intervals and p-values are those of a paired bootstrap over the queries. Queries are won if the second run ranks their answer
+    higher; walkers show their best path to it.
 
     Examples:
 
@@ -42,9 +42,9 @@ def compare(
     """
     from hopwalk.api import compare as compare_runs
 
-    words: Any = [word.strip() for word in by.split(",")]
+    rankings = [ranking.strip() for ranking in by.split(",")]
     with ranking_progress():
-        found = compare_runs(first, second, split, by=words, num_examples=examples)
+        found = compare_runs(first, second, split, by=rankings, num_examples=examples)
     print_json(found.to_dict()) if as_json else _print(found)
 
 
@@ -57,15 +57,15 @@ def _print(found: Comparison) -> None:
         (name, *(100 * value for value in (d.first, d.second, d.value, *d.interval)), p_text(d.p_value).removeprefix("= "))
         for name, d in ((name.replace("mrr", "MRR"), d) for name, d in found.differences.items())
     ]
-    title = f"{found.dataset}: {found.split}, {found.num_queries:,} questions for tails"
-    print_table(["", "first", "second", "difference", "at least", "at most", "p"], rows, title=title)
+    title = f"{found.dataset}: {found.split}, {found.num_queries:,} tail queries"
+    print_table(["", "first", "second", "difference", "95 % from", "to", "p"], rows, title=title)
     print_text(found.verdict)
     even = found.num_queries - found.num_won - found.num_lost
     print_text(f"The second run ranks {found.num_won:,} answers higher, {found.num_lost:,} lower, {even:,} the same.")
     changed = [change for change in found.relations if change.share][:10]
     if changed:
         shown = [(c.relation, c.num_queries, *(100 * value for value in (c.first, c.second, c.share))) for c in changed]
-        print_table(["relation", "questions", "first MRR", "second MRR", "part of the difference"], shown)
+        print_table(["relation", "queries", "first MRR", "second MRR", "share of the difference"], shown)
     _print_examples("Won", found.won)
     _print_examples("Lost", found.lost)
 

@@ -42,7 +42,9 @@ def print_json_line(value: Any) -> None:
 
 # The library names settings and actions; the command line adds the options that stand for them.
 _OPTIONS = {
-    r"\bread\.(columns|separator|quote|format|labels|header)\b": r"read.\1 (--\1)",
+    r'\bread\.header = "yes"': r"\g<0> (--header)",
+    r'\bread\.header = "no"': r"\g<0> (--no-header)",
+    r"\bread\.(columns|separator|quote|format|labels)\b": r"read.\1 (--\1)",
     r"\b[Rr]esume (it|its training)\b": r"\g<0> (--resume)",
     r"\bchoose another folder\b": r"\g<0> (--out)",
     r"\ba mirror folder\b": r"\g<0> (--mirror)",
@@ -59,7 +61,7 @@ def with_options(text: str) -> str:
     'Resume it (--resume), or choose another folder (--out).'
     """
     for pattern, replacement in _OPTIONS.items():
-        text = re.sub(pattern, replacement, text, count=1, flags=re.IGNORECASE)
+        text = re.sub(pattern, replacement, text, flags=re.IGNORECASE)
     return text
 
 

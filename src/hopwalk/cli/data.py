@@ -1,4 +1,4 @@
-"""`hopwalk data`: look at, check, fetch, divide and prepare knowledge graphs."""
+"""`hopwalk data`: list, show, check, fetch, split and prepare data sets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import print_finding, print_json, print_table, print_text
+from hopwalk.cli.console import print_finding, print_json, print_table, print_text, with_options
 from hopwalk.cli.progress import download_bar
 from hopwalk.config.settings import Settings
 from hopwalk.errors import HopwalkError
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from hopwalk.data.dataset import Dataset
     from hopwalk.data.findings import Finding
 
-app = typer.Typer(no_args_is_help=True, help="Look at, check, fetch, divide and prepare knowledge graphs.")
+app = typer.Typer(no_args_is_help=True, help="List, show, check, fetch, split and prepare data sets.")
 
 
 @app.command("list")
 def list_(as_json: options.Json = False) -> None:
-    """The data sets of the catalog."""
+    """List the data sets of the catalog."""
     from hopwalk.data import catalog
 
     entries = catalog.entries().values()
     if as_json:
         print_json([_entry_dict(entry) for entry in entries])
         return
-    rows = [(entry.name, entry.entities, entry.relations, entry.facts, _whereabouts(entry), entry.topic) for entry in entries]
+    rows = [(entry.name, entry.entities, entry.relations, entry.facts, _location(entry), entry.topic) for entry in entries]
     print_table(["name", "entities", "relations", "facts", "where", "about"], rows)
-    print_text("`hopwalk data show NAME` tells more of each. Your own files work wherever a name does.")
+    print_text("Details: `hopwalk data show NAME`. Your own files work wherever a name does.")
 
 
 @app.command()
@@ -43,7 +43,7 @@ def show(
     as_json: options.Json = False,
     mirror: options.Mirror = None,
 ) -> None:
-    """What is in a data set: entities, relations, facts, splits, degrees; source, citation and licence.
+    """Show a data set: entities, relations, facts, splits, degrees; source, citation and licence.
 
     Examples:
 
@@ -76,7 +76,7 @@ def check(
     as_json: options.Json = False,
     mirror: options.Mirror = None,
 ) -> None:
-    """The doctor: what is wrong with a data set, and what is worth knowing before training on it.
+    """Diagnose a data set: errors, warnings, and notes on what to know before training.
 
     The exit code is 1 for errors, and 0 for warnings and notes.
 
@@ -104,7 +104,7 @@ def check(
     numbers = report.statistics
     title = f"{dataset.name}: {numbers.num_entities:,} entities, {numbers.num_relations:,} relations, {numbers.num_facts:,} facts"
     if report.findings:
-        print_table(["", "what", "found"], map(_finding_row, report.findings), title=title)
+        print_table(["level", "finding", "details"], map(_finding_row, report.findings), title=title)
     levels = [finding.level for finding in report.findings]
     counts = (counted(levels.count(level), level) for level in ("warning", "note"))
     print_text(f"{', '.join(counts)}. The graph can be walked.")
@@ -115,7 +115,7 @@ def fetch(
     names: Annotated[list[str], typer.Argument(help="Names of the catalog, or `all`.", show_default=False)],
     mirror: options.Mirror = None,
 ) -> None:
-    """Download data sets of the catalog into the cache, check and keep them.
+    """Download data sets of the catalog into the cache, and verify them.
 
     Examples:
 
@@ -125,10 +125,10 @@ def fetch(
     """
     from hopwalk.data import catalog
 
-    wanted = list(catalog.entries().values()) if names == ["all"] else [catalog.get(name) for name in names]
-    for entry in wanted:
+    entries = list(catalog.entries().values()) if names == ["all"] else [catalog.get(name) for name in names]
+    for entry in entries:
         paths = catalog.fetch(entry, mirror=mirror, make_progress_bar=download_bar)
-        print_text(f"{entry.name}: {'comes with hopwalk' if entry.bundled else f'ready ({len(paths)} files in the cache)'}")
+        print_text(f"{entry.name}: {'bundled with hopwalk' if entry.bundled else f'ready ({len(paths)} files in the cache)'}")
 
 
 @app.command()
@@ -137,12 +137,12 @@ def split(
     data: options.Data,
     settings: Settings,
     out: Annotated[Path, typer.Option(help="The folder to write train, valid and test to.", show_default=False)],
-    valid: Annotated[float | None, typer.Option(help="Share of the facts to hold out for valid.")] = None,
-    test: Annotated[float | None, typer.Option(help="Share of the facts to hold out for test.")] = None,
+    valid: Annotated[float | None, typer.Option(help="Share of the facts for valid.")] = None,
+    test: Annotated[float | None, typer.Option(help="Share of the facts for test.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same split.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files already.")] = False,
 ) -> None:
-    """Divide a file of triples so that every entity and relation held out is seen in training.
+    """Split a file of triples so that every entity and relation of valid and test is also in train.
 
     Examples:
 
@@ -154,11 +154,11 @@ def split(
     from hopwalk.config.settings import changed
     from hopwalk.data.writing import write_folder
 
-    said = {"split.valid": valid, "split.test": test, "split.seed": seed}
-    settings = changed(settings, {name: value for name, value in said.items() if value is not None})
+    options_given = {"split.valid": valid, "split.test": test, "split.seed": seed}
+    settings = changed(settings, {name: value for name, value in options_given.items() if value is not None})
     _refuse_full_folder(out, force=force)
     if Path(data).resolve().is_relative_to(out.resolve()):
-        raise HopwalkError("the data to divide lies in the folder to write to", path=out, remedy="Choose another folder.")
+        raise HopwalkError("the data to split is in the folder to write to", path=out, remedy="Choose another folder.")
     dataset = split_dataset(_load(data, settings, None), settings.split)
     paths = write_folder(dataset, out)
     rows = [(name, len(triples)) for name, triples in dataset.splits.items()]
@@ -175,7 +175,7 @@ def prepare(
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files already.")] = False,
     mirror: options.Mirror = None,
 ) -> None:
-    """Save a data set in a form that opens at once; give the folder to `hopwalk train` in place of the text files.
+    """Save a data set in a form that loads fast; give the folder to `hopwalk train` instead of the text files.
 
     Examples:
 
@@ -202,7 +202,7 @@ def _refuse_full_folder(folder: Path, *, force: bool) -> None:
     if folder.is_file():
         raise HopwalkError("this is a file, not a folder", path=folder, remedy="Choose a folder to write into.")
     if not force and folder.exists() and any(folder.iterdir()):
-        raise HopwalkError("the folder is not empty", path=folder, remedy="Choose another one, or say --force to write into it.")
+        raise HopwalkError("the folder is not empty", path=folder, remedy="Choose another one, or add --force to write into it.")
 
 
 def _entry_dict(entry: Any) -> dict[str, Any]:
@@ -210,9 +210,9 @@ def _entry_dict(entry: Any) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in fields} | {"is_here": entry.is_here, "bytes": entry.num_bytes}
 
 
-def _whereabouts(entry: Any) -> str:
+def _location(entry: Any) -> str:
     if entry.bundled:
-        return "in the package"
+        return "bundled"
     return "in the cache" if entry.is_here else f"download ({entry.num_bytes / 1e6:.1f} MB)"
 
 
@@ -221,14 +221,14 @@ def _statistics_rows(numbers: dict[str, Any]) -> list[tuple[str, int | float]]:
         ("entities", numbers["num_entities"]),
         ("  with a fact in the graph", numbers["num_entities_in_graph"]),
         ("relations", numbers["num_relations"]),
-        ("  that are asked about", numbers["num_relations_asked"]),
+        ("  with queries", numbers["num_query_relations"]),
         ("facts in the graph", numbers["num_facts"]),
-        ("facts in all", numbers["num_facts_in_all"]),
-        ("questions to train on", numbers["num_train"]),
-        ("questions in valid", numbers["num_valid"]),
-        ("questions in test", numbers["num_test"]),
+        ("facts of all splits", numbers["num_facts_in_all"]),
+        ("training queries", numbers["num_train"]),
+        ("valid queries", numbers["num_valid"]),
+        ("test queries", numbers["num_test"]),
     ]
-    for name, meaning in (("out_degree", "facts from an entity"), ("degree", "facts of an entity, either way")):
+    for name, meaning in (("out_degree", "out-degree"), ("degree", "degree, both directions")):
         degrees = numbers[name]
         rows += [
             (f"{meaning}: mean", degrees["mean"]),
@@ -245,13 +245,13 @@ def _finding_row(finding: Finding) -> tuple[str, str, str]:
     if finding.examples:
         parts.append("e.g. " + "; ".join(shorten(example, 90) for example in finding.examples))
     if finding.remedy:
-        parts.append(finding.remedy)
+        parts.append(with_options(finding.remedy))
     return finding.level, finding.code, "\n".join(parts)
 
 
 def _print_findings(dataset: Dataset, data: str) -> None:
-    """What the reader changed, left out or guessed: nothing is lost in silence."""
+    """Report every change, omission and guess of the reader."""
     for finding in dataset.findings:
         print_finding(finding)
     if dataset.findings:
-        print_text(f"`hopwalk data check {shlex.quote(data)}` tells more.", to_stderr=True)
+        print_text(f"Details: `hopwalk data check {shlex.quote(data)}`.", to_stderr=True)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hopwalk.cli import answers, compare, data, paper, serve, train, tune
+from hopwalk.cli import answers, compare, data, options, paper, serve, train, tune
 from hopwalk.cli.console import print_error, print_text
 from hopwalk.cli.options import Overrides
 from hopwalk.errors import HopwalkError
@@ -22,18 +22,21 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data")
-app.command()(train.train)
-app.command()(train.evaluate)
-app.command()(train.ensemble)
-app.command()(compare.compare)
-app.command()(paper.reproduce)
-app.command()(paper.record)
-app.command()(tune.tune)
-app.command()(answers.ask)
-app.command()(answers.explain)
-app.command()(answers.rules)
-app.command()(answers.complete)
-app.command()(serve.serve)
+for command in (
+    train.train,
+    train.evaluate,
+    train.ensemble,
+    compare.compare,
+    paper.reproduce,
+    paper.record,
+    tune.tune,
+    answers.ask,
+    answers.explain,
+    answers.rules,
+    answers.complete,
+    serve.serve,
+):
+    app.command()(options.takes_threads(command))
 
 
 def _show_version(is_asked: bool) -> None:
@@ -50,17 +53,17 @@ def hopwalk(
         bool, typer.Option("--version", help="Show the version and stop.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Answers questions over incomplete knowledge graphs by walking them, and shows the walk as the reason.
+    """Answer questions over incomplete knowledge graphs, and show the walks that are the reason.
 
     Examples:
 
-    - `hopwalk data list` — the data sets there are
+    - `hopwalk data list` — the data sets of the catalog
 
-    - `hopwalk data check facts.csv` — what is in your own file, and what is wrong with it
+    - `hopwalk data check facts.csv` — diagnose your own file
 
     - `hopwalk train facts.csv` — train a scorer, and a walker that it rewards
 
-    - `hopwalk ask runs/facts HEAD RELATION` — answers, each with the path that leads to it
+    - `hopwalk ask runs/facts HEAD RELATION` — answers, each with the paths that lead to it
     """
 
 

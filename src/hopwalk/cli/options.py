@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,6 +52,9 @@ Header = Annotated[
 Quote = Annotated[str | None, typer.Option(help='May "…" enclose a field? auto, yes or no.', rich_help_panel="Reading")]
 Labels = Annotated[Path | None, typer.Option(help="A table of readable names: label, tab, name.", rich_help_panel="Reading")]
 
+Threads = Annotated[
+    int | None, typer.Option(min=1, max=1024, help="Threads to compute with; all cores if not given.", show_default=False)
+]
 
 _READING: dict[str, Any] = {
     "format": Format,
@@ -64,7 +69,7 @@ _READING: dict[str, Any] = {
 # Short forms of `--set`.
 Scorer = Annotated[
     str | None,
-    typer.Option(help="Train nothing but this scorer: distmult, complex, conve, or pykeen:MODEL.", show_default=False),
+    typer.Option(help="Train only this scorer: distmult, complex, conve, or pykeen:MODEL.", show_default=False),
 ]
 Reward = Annotated[
     str | None,
@@ -72,20 +77,26 @@ Reward = Annotated[
 ]
 RewardShaping = Annotated[
     bool | None,
-    typer.Option("--reward-shaping/--no-reward-shaping", help="Reward walks by the scorer's opinion?", show_default=False),
+    typer.Option("--reward-shaping/--no-reward-shaping", help="Shape the reward by the scorer?", show_default=False),
 ]
 ActionDropout = Annotated[
-    float | None, typer.Option(help="Share of the edges left out when walks are sampled; 0: none.", show_default=False)
+    float | None, typer.Option(help="Share of the actions masked when walks are sampled; 0: none.", show_default=False)
 ]
 Guidance = Annotated[
     float | None,
-    typer.Option(help="First weight of the scorer's opinion in the walk; 0: the paper's policy.", show_default=False),
+    typer.Option(help="Initial weight of the scorer's logit in the last hop; 0: the paper's policy.", show_default=False),
 ]
 WalkerRecipe = Annotated[
-    str | None, typer.Option("--walker", help="How to walk: modern, paper or minerva; modern if not said.", show_default=False)
+    str | None,
+    typer.Option(
+        "--walker", help="Recipe for every setting of the walker you do not set: modern, paper or minerva.", show_default=False
+    ),
 ]
-Recipe = Annotated[str | None, typer.Option(help="How to train: modern or paper; modern if not said.", show_default=False)]
-Epochs = Annotated[int | None, typer.Option(help="How often to go through all questions, at most.", show_default=False)]
+Recipe = Annotated[
+    str | None,
+    typer.Option(help="Recipe for every setting of the scorer you do not set: modern or paper.", show_default=False),
+]
+Epochs = Annotated[int | None, typer.Option(help="Passes over all queries, at most.", show_default=False)]
 Seed = Annotated[int | None, typer.Option(help="The same seed gives the same result.", show_default=False)]
 _TRAINING: dict[str, Any] = {
     "scorer": Scorer,
@@ -100,13 +111,13 @@ _TRAINING: dict[str, Any] = {
 }
 
 
-def _as_settings(said: dict[str, Any]) -> dict[str, Any]:
+def _as_settings(options: dict[str, Any]) -> dict[str, Any]:
     """The settings that the training options stand for, by dotted name; epochs are the scorer's if only it is trained."""
-    is_scorer = "scorer" in said
+    is_scorer = "scorer" in options
     names = {
         "scorer": ["scorer.model"],
         "walker": ["walker.recipe"],
-        "reward": [] if "reward" in said and is_run_folder(said["reward"]) else ["scorer.model"],
+        "reward": [] if "reward" in options and is_run_folder(options["reward"]) else ["scorer.model"],
         "reward_shaping": ["walker.reward_shaping"],
         "action_dropout": ["walker.action_dropout"],
         "guidance": ["walker.guidance"],
@@ -114,22 +125,50 @@ def _as_settings(said: dict[str, Any]) -> dict[str, Any]:
         "epochs": ["scorer.epochs" if is_scorer else "walker.epochs"],
         "seed": ["scorer.seed", "walker.seed"],
     }
-    return {setting: value for name, value in said.items() for setting in names[name]}
+    return {setting: value for name, value in options.items() for setting in names[name]}
 
 
-def _refuse_contradictions(said: dict[str, Any]) -> None:
-    """An error if something is said of the walker where only a scorer is trained."""
+def _refuse_contradictions(options: dict[str, Any]) -> None:
+    """An error if an option of the walker is given where only a scorer is trained."""
     from hopwalk.errors import SettingsError
 
-    of_walker = [name for name in ("walker", "reward", "reward_shaping", "action_dropout", "guidance") if name in said]
-    if "scorer" in said and of_walker:
+    of_walker = [name for name in ("walker", "reward", "reward_shaping", "action_dropout", "guidance") if name in options]
+    if "scorer" in options and of_walker:
         option = f"--{of_walker[0].replace('_', '-')}"
-        raise SettingsError(f"--scorer trains nothing but a scorer: {option} has no meaning with it", remedy="Leave one out.")
+        raise SettingsError(f"--scorer trains only a scorer: {option} does not apply", remedy="Leave one of them out.")
 
 
 def is_run_folder(text: str) -> bool:
-    """Whether that is the path of a run, rather than the name of a model."""
+    """Whether the text is the path of a run, rather than the name of a model."""
     return (Path(text) / "run.json").exists()
+
+
+def takes_threads(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the option `--threads`.
+
+    Threads that wait for each other sleep (a passive wait policy), so that a busy machine is not kept busier. Both are read when
+    torch and polars are first imported, which is after this.
+    """
+    own = list(inspect.signature(command, eval_str=True).parameters.values())
+    added = inspect.Parameter("threads", inspect.Parameter.KEYWORD_ONLY, annotation=Threads, default=None)
+
+    def run(threads: int | None = None, **given: Any) -> None:
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        if threads is not None:
+            os.environ["OMP_NUM_THREADS"] = os.environ["POLARS_MAX_THREADS"] = str(threads)
+            if "torch" in sys.modules:
+                sys.modules["torch"].set_num_threads(threads)
+        command(**given)
+
+    return _like(run, command, [*own, added])
+
+
+def _like(run: Callable[..., None], command: Callable[..., None], parameters: list[inspect.Parameter]) -> Callable[..., None]:
+    """The function with the name and documentation of a command, and these parameters."""
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -140,8 +179,8 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
 def takes_training_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command on `data` the options of `takes_settings` and those of training.
 
-    A command that has a parameter `said` is told the names of the settings that were given.
-    Its `settings` is a function: of nothing, for reading the data; of the data set, for what suits it.
+    Its `settings` is a function: without an argument for reading the data, with the data set for settings that suit it. A
+    command with a parameter `fixed` gets the names of the settings that were given.
     """
     return _with_options(command, _TRAINING, depends_on_data=True)
 
@@ -149,7 +188,7 @@ def takes_training_settings(command: Callable[..., None]) -> Callable[..., None]
 def _with_options(command: Callable[..., None], more: dict[str, Any], *, depends_on_data: bool = False) -> Callable[..., None]:
     own = list(inspect.signature(command, eval_str=True).parameters.values())
     added = {**more, "preset": Preset, "overrides": Overrides, **_READING}
-    parameters = [parameter for parameter in own if parameter.name not in ("settings", "said", *more)]
+    parameters = [parameter for parameter in own if parameter.name not in ("settings", "fixed", *more)]
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
         for name, annotation in added.items()
@@ -160,28 +199,25 @@ def _with_options(command: Callable[..., None], more: dict[str, Any], *, depends
         from hopwalk.config.settings import changed
 
         reading = {name: given.pop(name) for name in _READING}
-        said = {name: value for name in more if (value := given.pop(name)) is not None}
-        _refuse_contradictions(said)
-        overrides = [f"{name}={json.dumps(value)}" for name, value in _as_settings(said).items()]
+        training = {name: value for name in more if (value := given.pop(name)) is not None}
+        _refuse_contradictions(training)
+        overrides = [f"{name}={json.dumps(value)}" for name, value in _as_settings(training).items()]
         overrides += given.pop("overrides") or ()
         preset = given.pop("preset")
 
         def settings(dataset: Dataset | None = None) -> Settings:
             made = settings_for(given["data"], preset=preset, overrides=overrides, dataset=dataset)
-            return changed(made, _said(reading))
+            return changed(made, _reading_settings(reading))
 
-        kept: dict[str, Any] = {"scorer": said.get("scorer"), "reward": said.get("reward")} if more else {}
-        if any(parameter.name == "said" for parameter in own):
-            kept["said"] = [override.partition("=")[0].strip() for override in overrides]
+        kept: dict[str, Any] = {"scorer": training.get("scorer"), "reward": training.get("reward")} if more else {}
+        if any(parameter.name == "fixed" for parameter in own):
+            kept["fixed"] = [override.partition("=")[0].strip() for override in overrides]
         command(**given, **kept, settings=settings if depends_on_data else settings())
 
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
+    return _like(run, command, parameters)
 
 
-def _said(reading: dict[str, Any]) -> dict[str, Any]:
+def _reading_settings(reading: dict[str, Any]) -> dict[str, Any]:
     """The reading options that were given, as settings."""
     return {
         f"read.{name}": {True: "yes", False: "no"}[value] if name == "header" else str(value)

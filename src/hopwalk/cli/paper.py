@@ -1,4 +1,4 @@
-"""`hopwalk reproduce`: the paper's tables and figures, made again. `hopwalk record`: a run, noted in a ledger."""
+"""`hopwalk reproduce`: the paper's tables and figures, reproduced. `hopwalk record`: a run, added to a ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hopwalk.cli import options
 from hopwalk.cli.console import print_text
 from hopwalk.cli.progress import TrainingProgress, ranking_progress
 from hopwalk.cli.train import INTERRUPTED
-from hopwalk.utils.text import duration
+from hopwalk.utils.text import counted, duration
 
 if TYPE_CHECKING:
     from hopwalk.learning.callbacks import Callback, TrainingPlan
@@ -27,37 +27,36 @@ NAMES = (
 
 
 def reproduce(
-    what: Annotated[list[str], typer.Argument(metavar="TABLE|FIGURE|all", help=f"What to make: {NAMES}.", show_default=False)],
+    what: Annotated[
+        list[str], typer.Argument(metavar="TABLE|FIGURE|all", help=f"Tables and figures: {NAMES}.", show_default=False)
+    ],
     data: Annotated[
         list[str] | None, typer.Option(help="Only this data set; can be given several times.", show_default=False)
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(help="Seeds, as 0,1,2; if not said, each table has its own.", show_default=False)
+        str | None, typer.Option(help="Seeds, such as 0,1,2. Default: those of each table.", show_default=False)
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="UMLS, few epochs, small models: minutes, to see that it works.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Where runs/, ledger/ and the report go.")] = Path("reproduction"),
-    most_epochs: Annotated[
-        int, typer.Option(min=0, help="At most so many epochs for each run, if its recipe has more; 0: as the recipe has it.")
-    ] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="UMLS, few epochs, small models: a test that takes minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for runs/, ledger/ and the report.")] = Path("reproduction"),
+    most_epochs: Annotated[int, typer.Option(min=0, help="Maximum number of epochs of each run; 0: those of its recipe.")] = 0,
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only this run, or these, as umls-*; can be given several times. `--plan` has the names.", show_default=False
+            help="Only this run, or a pattern such as umls-*; can be given several times. See --plan for names.",
+            show_default=False,
         ),
     ] = None,
     no_train: Annotated[
-        bool, typer.Option("--no-train", help="Train nothing: write the report from what the ledger has.")
+        bool, typer.Option("--no-train", help="Train nothing: write the report from the results in the ledger.")
     ] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Show which runs are needed, and what is done; do nothing.")] = False,
-    runs: Annotated[Path | None, typer.Option(help="Where runs are, if not in OUT/runs.", show_default=False)] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Where results are, if not in OUT/ledger.", show_default=False)] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="List the runs needed and their state, and stop.")] = False,
+    runs: Annotated[Path | None, typer.Option(help="Folder of runs. Default: OUT/runs.", show_default=False)] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Folder of results. Default: OUT/ledger.", show_default=False)] = None,
     mirror: options.Mirror = None,
 ) -> None:
-    """Make the paper's tables and figures again, and put ours beside them in a report (Markdown and HTML).
+    """Reproduce the paper's tables and figures, in a report with our numbers beside the paper's (Markdown and HTML).
 
-    Runs what is missing, goes on with what was interrupted, and skips what is done. Ctrl-C ends it; the same command goes on.
+    Missing runs are trained, interrupted ones continued, finished ones reused. Ctrl-C stops; the same command continues.
 
     - `table1` data sets; `table2` all models on test; `table3` ablation on dev; `table4` to-many, to-one; `table5` seen, unseen
 
@@ -102,8 +101,8 @@ def reproduce(
         )
     for path in found.report:
         print_text(f"{path}: written")
-    left = f"; {found.num_missing} are missing, `--plan` lists them" if found.num_missing else ""
-    print_text(f"{found.num_planned} runs are needed, {found.num_made} were made now{left}")
+    missing = f"; {found.num_missing} are missing (see --plan)" if found.num_missing else ""
+    print_text(f"{counted(found.num_planned, 'run')} needed, {found.num_made} trained now{missing}")
     if found.was_interrupted:
         print_text("Interrupted. Continue with the same command.")
         raise typer.Exit(INTERRUPTED)
@@ -113,16 +112,16 @@ def record(
     run: Annotated[
         Path, typer.Argument(help="A run folder, as `hopwalk train` or `hopwalk ensemble` writes it.", show_default=False)
     ],
-    ledger: Annotated[Path, typer.Option(help="Where results are.")] = Path("reproduction/ledger"),
-    name: Annotated[str, typer.Option(help="What it is called there; as its folder, if not said.", show_default=False)] = "",
-    note: Annotated[str, typer.Option(help="What a reader should know of the circumstances.", show_default=False)] = "",
+    ledger: Annotated[Path, typer.Option(help="Folder of results.")] = Path("reproduction/ledger"),
+    name: Annotated[str, typer.Option(help="Name of the result. Default: that of the run folder.", show_default=False)] = "",
+    note: Annotated[str, typer.Option(help="A note on the circumstances, for readers.", show_default=False)] = "",
     untrained_control: Annotated[
-        bool, typer.Option("--untrained-control", help="Evaluate a walker with a random policy too.")
+        bool, typer.Option("--untrained-control", help="Also evaluate a walker with a random policy.")
     ] = False,
 ) -> None:
-    """Rank a finished run on dev and test and note it in a ledger, where `hopwalk reproduce` finds it for its tables.
+    """Evaluate a finished run on dev and test and add it to a ledger, for the tables of `hopwalk reproduce`.
 
-    The file says which command makes such a run, its settings, seed, commit, machine, time, memory, history and metrics.
+    The file holds the command that makes such a run, its settings, seed, commit, machine, time, memory, history and metrics.
 
     Examples:
 
@@ -145,7 +144,7 @@ def _seeds(text: str | None) -> list[int] | None:
         return None
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise SettingsError(f"{text!r} is no list of seeds", remedy="For example: --seeds 0,1,2")
+        raise SettingsError(f"{text!r} is not a list of seeds", remedy="For example: --seeds 0,1,2")
     return [int(part) for part in parts]
 
 
@@ -161,23 +160,23 @@ def _print_plan(what: list[str], scope: Scope, only: Sequence[str], ledger: Path
         num_done += state == DONE
         took = f" ({duration(found.seconds)})" if found else ""
         print_text(f"{state:<10} {spec.name}{took}\n           {spec.command}")
-    print_text(f"{num_done} of {len(runs)} runs are done")
+    print_text(f"{num_done} of {counted(len(runs), 'run')} done")
 
 
 class RunProgress:
-    """Prints which run is made, and about how long the rest will take."""
+    """Progress of several runs: which one is trained, and the approximate time left."""
 
     def __init__(self, progress: TrainingProgress) -> None:
         self._progress, self._begun, self._done = progress, time.monotonic(), 0
 
     def on_run(self, number: int, total: int, spec: RunSpec) -> None:
-        """A line for every run, and new bars."""
+        """Print a line for the run, and start new bars."""
         self._progress.clear()
-        spent = time.monotonic() - self._begun
-        left = f", about {duration(spent / self._done * (total - self._done))} left" if self._done else ""
+        elapsed = time.monotonic() - self._begun
+        left = f", about {duration(elapsed / self._done * (total - self._done))} left" if self._done else ""
         print_text(f"run {number} of {total}: {spec.name}{left}", to_stderr=True)
         self._done = number
 
     def make_callbacks(self, plan: TrainingPlan) -> Sequence[Callback]:
-        """The progress of the training."""
+        """The callbacks that show a training."""
         return self._progress.callbacks(plan)

@@ -1,8 +1,7 @@
-"""`hopwalk serve`: answers over HTTP and on a page."""
+"""`hopwalk serve`: answers on a web page and over a JSON API."""
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,27 +9,26 @@ from typing import Annotated
 import typer
 
 from hopwalk.cli.console import print_text, printable
+from hopwalk.utils.text import counted
 
 
 def serve(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, as `hopwalk train` writes them.", show_default=False)],
-    host: Annotated[str, typer.Option(help="The address to listen at; the network can reach any but loopback.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Bind address. Anything but loopback is reachable from the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 8000,
     token: Annotated[
         str | None,
-        typer.Option(envvar="HOPWALK_TOKEN", help="Ask clients for this token. Better in the environment.", show_default=False),
+        typer.Option(
+            envvar="HOPWALK_TOKEN", help="Token that clients must send. Better set in the environment.", show_default=False
+        ),
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A name that leads to this server, e.g. of a proxy.", show_default=False)
+        list[str] | None, typer.Option(help="A further host name of this server, e.g. of a proxy.", show_default=False)
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that a request may take.")] = 30.0,
-    waiting: Annotated[int, typer.Option(min=1, help="How many questions may wait; more are told to come again.")] = 256,
-    threads: Annotated[
-        int | None,
-        typer.Option(min=1, help="Threads of a matrix product; as many as there are cores if not said.", show_default=False),
-    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Maximum seconds per request.")] = 30.0,
+    waiting: Annotated[int, typer.Option(min=1, help="Queries that may wait; more are refused for the moment.")] = 256,
 ) -> None:
-    """Serve walkers on a page and as a JSON API, until Ctrl-C. Only this machine can connect, unless --host says otherwise.
+    """Serve runs as a web page and a JSON API, until Ctrl-C. Only this machine can connect, unless --host is changed.
 
     Examples:
 
@@ -42,8 +40,6 @@ def serve(
     """
     from hopwalk.errors import MissingPackageError
 
-    # Read when torch is first imported: threads that wait for each other sleep, and do not keep others from the cores.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         from hopwalk.web.limits import Limits
         from hopwalk.web.server import is_loopback
@@ -54,15 +50,13 @@ def serve(
         raise MissingPackageError(error.name, "`hopwalk serve`") from None
 
     if not is_loopback(host):
-        who = "whoever has the token" if token else "anybody there, without a token (--token)"
-        print_text(
-            printable(f"warning: {host} can be reached from the network, by {who}. Requests are not encrypted."), to_stderr=True
-        )
+        who = "by anyone with the token" if token else "by anyone, without a token (--token)"
+        print_text(printable(f"warning: {host} is reachable from the network {who}. Requests are not encrypted."), to_stderr=True)
 
     def announce(address: str) -> None:
-        asks = "; it asks for the token" if token else ""
-        print_text(f"hopwalk serves {len(runs)} run{'s' if len(runs) > 1 else ''} at {address}{asks}\nCtrl-C stops it")
-        sys.stdout.flush()  # whoever started it may wait for the address
+        with_token = " with a token" if token else ""
+        print_text(f"Serving {counted(len(runs), 'run')} at {address}{with_token}\nPress Ctrl-C to stop.")
+        sys.stdout.flush()  # a script may wait for the address
 
     serve_runs(
         runs,
@@ -71,7 +65,6 @@ def serve(
         token=token,
         hosts=allow_host or (),
         limits=Limits(seconds=timeout, waiting=waiting),
-        threads=threads,
         announce=announce,
     )
-    print_text("stopped")
+    print_text("Stopped.")

@@ -1,4 +1,4 @@
-"""`hopwalk train`, `evaluate` and `ensemble`: from a data set to a run, and from a run to numbers."""
+"""`hopwalk train`, `evaluate` and `ensemble`: from a data set to a run, and from a run to metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hopwalk.utils.text import counted
 
 if TYPE_CHECKING:
     from hopwalk.learning.evaluation import Evaluation
-    from hopwalk.learning.ranking import Metrics
+    from hopwalk.learning.metrics import Metrics
     from hopwalk.learning.run import Run
 
 INTERRUPTED = 130  # exit code after Ctrl-C
@@ -31,18 +31,18 @@ def train(
     settings: Callable[..., Settings],
     scorer: str | None,
     reward: str | None,
-    out: Annotated[Path | None, typer.Option(help="The run folder to write; runs/DATA or runs/DATA-SCORER if not said.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")] = False,
+    out: Annotated[Path | None, typer.Option(help="The run folder to write. [default: runs/DATA, or runs/DATA-SCORER]")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder, if there is one.")] = False,
     start: Annotated[
         Path | None,
-        typer.Option(help="A walker's run to begin with; with --epochs 0, only how it answers changes: scorer, beam, hops."),
+        typer.Option(help="A walker's run to start from; with --epochs 0 only how it answers changes: scorer, beam, hops."),
     ] = None,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write the history for TensorBoard too.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write the history for TensorBoard.")] = False,
     mirror: options.Mirror = None,
 ) -> None:
-    """Train a scorer and then the walker that it rewards; with --scorer, train nothing but a scorer.
+    """Train a scorer and then the walker that it rewards; with --scorer, only a scorer.
 
-    Ctrl-C ends training early; the run is usable, and `--resume` goes on with it.
+    Ctrl-C ends training early; the run is usable, and `--resume` continues it.
 
     Examples:
 
@@ -109,7 +109,7 @@ def _print_end(run: Run, was_finished: bool) -> None:
 
 
 def ensemble(
-    runs: Annotated[list[Path], typer.Argument(help="Two run folders or more.", show_default=False)],
+    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders of scorers.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The run folder to write.", show_default=False)],
 ) -> None:
     """Combine scorers into an ensemble: its score is the mean of their log-odds. The new run holds copies of them.
@@ -152,6 +152,7 @@ def evaluate(
     - `hopwalk evaluate runs/umls-complex --split valid --complete --json`
     """
     from hopwalk import api
+    from hopwalk.learning.run import Run
 
     with ranking_progress():
         found = api.evaluate(
@@ -164,13 +165,13 @@ def evaluate(
     if as_json:
         print_json({name: evaluation.to_dict() for name, evaluation in found.items()})
     elif "policy" in found:
-        _print_walker(found)
+        _print_walker(found, is_guided=Run.open(run).settings.walker.guidance > 0)
     else:
         _print_evaluation(found["scorer"])
 
 
 RANKING_TITLES = {
-    "policy": "policy (the paper's)",
+    "policy": "policy",
     "reranked": "policy, re-ranked with the scorer",
     "scorer": "scorer alone",
     "blend": "blend of policy and scorer",
@@ -180,11 +181,12 @@ RANKING_TITLES = {
 }
 
 
-def _print_walker(found: Mapping[str, Evaluation]) -> None:
-    policy = found["policy"]
+def _print_walker(found: Mapping[str, Evaluation], *, is_guided: bool) -> None:
+    policy, by = found["policy"], "policy, guided by the scorer" if is_guided else "policy alone, as in the paper"
     _print_evaluation(policy)
     print_text(f"{100 * policy.tails.unreached:.1f} % of the answers are not reached by a path; their reciprocal rank is 0.")
-    rows = [(title, *_percentages(found[name].tails)) for name, title in RANKING_TITLES.items() if name in found]
+    titles = RANKING_TITLES | {"policy": by}
+    rows = [(title, *_percentages(found[name].tails)) for name, title in titles.items() if name in found]
     print_table(["tails, ranked by", "number", "MRR", "hits@1", "hits@3", "hits@10"], rows)
     published = TABLE_2.get(policy.dataset)
     if policy.split == "test" and published:

@@ -1,4 +1,4 @@
-"""`hopwalk tune`: a search for better settings on dev."""
+"""`hopwalk tune`: search for better settings on dev."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hopwalk.cli.console import print_json, print_table, print_text, printable
 from hopwalk.cli.progress import TrainingProgress, download_bar
 from hopwalk.cli.train import INTERRUPTED
 from hopwalk.config.settings import Settings
+from hopwalk.utils.text import counted
 
 if TYPE_CHECKING:
     from hopwalk.tuning.study import Tuned
@@ -26,22 +27,20 @@ def tune(
     settings: Callable[..., Settings],
     scorer: str | None,
     reward: str | None,
-    said: list[str],
-    trials: Annotated[int, typer.Option(min=1, help="How many settings to try in all; those in the study count.")] = 20,
-    space: Annotated[
-        str, typer.Option(help="What can be changed: paper (the grids of §4.3), modern, or a TOML file.")
-    ] = "modern",
+    fixed: list[str],
+    trials: Annotated[int, typer.Option(min=1, help="Number of trials, those already in the study included.")] = 20,
+    space: Annotated[str, typer.Option(help="Search space: paper (the grids of §4.3), modern, or a TOML file.")] = "modern",
     study: Annotated[
-        Path | None, typer.Option(help="The SQLite file of the study; tuning/DATA-WHAT.db if not said.", show_default=False)
+        Path | None, typer.Option(help="SQLite file of the study. Default: tuning/DATA-WHAT.db.", show_default=False)
     ] = None,
-    pruner: Annotated[str, typer.Option(help="What gives bad trials up early: median, hyperband or none.")] = "median",
+    pruner: Annotated[str, typer.Option(help="Pruner of bad trials: median, hyperband or none.")] = "median",
     as_json: options.Json = False,
     mirror: options.Mirror = None,
 ) -> None:
-    """Search for better settings with Optuna, by dev MRR: of a walker, or with --scorer of a scorer. Test is never looked at.
+    """Search for better settings with Optuna, by dev MRR: of a walker, or with --scorer of a scorer. Test is never used.
 
-    Settings that are said (--set, --epochs, …) stay as they are. Ctrl-C ends it; the same command goes on. The best settings
-    become a preset, beside the study's file.
+    Settings given on the command line (--set, --epochs, …) are fixed. Ctrl-C stops; the same command continues. The best
+    settings are written as a preset beside the study's file.
 
     Examples:
 
@@ -59,12 +58,11 @@ def tune(
     what = "walker" if scorer is None else chosen.scorer.model
     path = study or Path("tuning") / f"{dataset.name}-{fold_name(what).replace(':', '-')}.db"
     scorer_run = reward if reward is not None and options.is_run_folder(reward) else None
-    given: Any = pruner
     with TrainingProgress() as progress:
 
         def on_trial(number: int, total: int, values: Mapping[str, Any]) -> None:
             progress.clear()
-            print_text(f"trial {number} of {total}: {_told(values)}", to_stderr=True)
+            print_text(f"trial {number} of {total}: {_values_text(values)}", to_stderr=True)
 
         found = api.tune(
             dataset,
@@ -74,8 +72,8 @@ def tune(
             space=space,
             trials=trials,
             scorer=scorer_run,
-            pruner=given,
-            fixed=said,
+            pruner=pruner,  # type: ignore[arg-type]  # api.tune refuses others
+            fixed=fixed,
             on_trial=on_trial,
             make_callbacks=progress.callbacks,
         )
@@ -90,23 +88,23 @@ def _print(found: Tuned) -> None:
             (
                 trial.number,
                 float("nan") if trial.mrr is None else 100 * trial.mrr,
-                f"{trial.epochs}{', given up' * trial.was_pruned}",
-                _told(trial.values),
+                f"{trial.epochs}{', pruned' * trial.was_pruned}",
+                _values_text(trial.values),
             )
             for trial in found.trials[:MOST_SHOWN]
         ]
         print_table(["trial", "dev MRR", "epochs", "settings"], rows)
     if found.importance:
-        told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in found.importance.items())
-        print_text(f"What moves dev MRR: {told}")
+        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in found.importance.items())
+        print_text(f"Importance for dev MRR: {shares}")
     pruned = sum(trial.was_pruned for trial in found.trials)
-    print_text(printable(f"{found.study}: {len(found.trials)} trials, {pruned} of them given up early"))
+    print_text(printable(f"{found.study}: {counted(len(found.trials), 'trial')}, {pruned} pruned"))
     if found.preset is not None:
         print_text(printable(f"{found.preset}: the best settings, for `hopwalk train … --preset`"))
     if found.was_interrupted:
         print_text("Interrupted. Continue with the same command.")
 
 
-def _told(values: Mapping[str, Any]) -> str:
+def _values_text(values: Mapping[str, Any]) -> str:
     shown = {name.partition(".")[2]: f"{value:.3g}" if isinstance(value, float) else value for name, value in values.items()}
     return ", ".join(f"{name} {value}" for name, value in shown.items())

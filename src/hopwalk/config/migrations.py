@@ -89,5 +89,9 @@ def migrated_keys(content: Any) -> Any:
         return [migrated_keys(value) for value in content]
     if not isinstance(content, dict):
         return content
-    renamed = {"num_questions": "num_queries", "has_learnt_dev": "trained_on_dev"}
+    renamed = {
+        "num_questions": "num_queries",
+        "has_learnt_dev": "trained_on_dev",
+        "num_relations_asked": "num_query_relations",
+    }
     return {renamed.get(name, name): migrated_keys(value) for name, value in content.items()}

@@ -7,7 +7,7 @@ the command line fill them is in `config/loading.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -90,7 +90,9 @@ class WalkerSettings(Group):
     rerank_weight: float = _number(
         2.0, "re-rank paths by the scorer's probability of their end to this power; 0: by the policy alone, as the paper"
     )
-    blend_weight: float | Literal["auto"] = _choice("auto", "weight of paths in the blend with the scorer; auto: the best on dev")
+    blend_weight: Annotated[float, Field(ge=0, le=1e6)] | Literal["auto"] = _choice(
+        "auto", "weight of paths in the blend with the scorer; auto: the best on dev"
+    )
     reward_shaping: bool = _choice(True, "reward entities that are not known answers by the scorer's probability; false: 0")
     estimator: Literal["sum", "sampled"] = _choice("sum", "of the gradient: sum over the last hop, or sampled walks (the paper)")
     rollouts: int = _integer(5, "walks of each query in a batch", least=1, most=100_000)

@@ -1,4 +1,4 @@
-"""The data sets hopwalk knows by name: two come with the package, three are downloaded when first asked for."""
+"""The catalog of data sets: two are bundled with the package, three are downloaded on first use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hopwalk.utils.text import fold_name
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """A data set of the catalog: what it is, where it comes from, and under which terms."""
+    """A data set of the catalog: its size, source, citation and licence."""
 
     name: str
     title: str
@@ -40,7 +40,7 @@ class CatalogEntry:
 
     @property
     def is_here(self) -> bool:
-        """Whether it can be loaded without a download."""
+        """Whether the data set can be loaded without a download."""
         return all(download.cached_path(file).exists() for file in self.files)
 
     @property
@@ -61,16 +61,16 @@ def entries() -> dict[str, CatalogEntry]:
 
 
 def find(name: str) -> CatalogEntry | None:
-    """The entry a name stands for; case, hyphens, underscores and blanks do not matter."""
-    wanted = fold_name(name)
+    """The entry of that name or alias, or None; case, hyphens, underscores and blanks are ignored."""
+    folded = fold_name(name)
     for entry in entries().values():
-        if wanted in map(fold_name, (entry.name, *entry.aliases)):
+        if folded in map(fold_name, (entry.name, *entry.aliases)):
             return entry
     return None
 
 
 def get(name: str) -> CatalogEntry:
-    """The entry a name stands for, or an `UnknownNameError` with the nearest names."""
+    """The entry of that name or alias, or an `UnknownNameError` with the nearest names."""
     entry = find(name)
     if entry is None:
         known = [known for entry in entries().values() for known in (entry.name, *entry.aliases)]
@@ -82,12 +82,12 @@ def get(name: str) -> CatalogEntry:
 def fetch(
     entry: CatalogEntry, *, mirror: Path | None = None, make_progress_bar: MakeProgressBar | None = None
 ) -> tuple[Path, ...]:
-    """The paths of the data set's files in the cache, downloaded where they are not there yet."""
+    """Paths of the data set's files in the cache; missing files are downloaded first."""
     return tuple(download.fetch(file, mirror=mirror, make_progress_bar=make_progress_bar) for file in entry.files)
 
 
 def load(entry: CatalogEntry, *, mirror: Path | None = None, make_progress_bar: MakeProgressBar | None = None) -> Dataset:
-    """The data set, fetched if need be."""
+    """Load the data set; download it first if it is not in the cache."""
     paths = fetch(entry, mirror=mirror, make_progress_bar=make_progress_bar)
     if entry.bundled:
         with resources.as_file(resources.files("hopwalk.data").joinpath("bundled", entry.name)) as folder:
@@ -97,24 +97,24 @@ def load(entry: CatalogEntry, *, mirror: Path | None = None, make_progress_bar: 
     else:
         sources = archive_members(paths[0], ["train.txt", "valid.txt", "test.txt"])
         labelled = LabelledFacts(dict(zip(("train", "valid", "test"), map(_read, sources), strict=True)))
-    # Relations such as WN18RR's `_hypernym` only look like inverses, and the benchmarks hold no stated inverses.
+    # Relations such as WN18RR's `_hypernym` only look like inverses: the benchmarks state no inverse facts.
     return assemble(entry.name, labelled, fold_inverses=False)
 
 
 def _nell_995(paths: tuple[Path, ...]) -> LabelledFacts:
-    """The graph of OpenKE's files with the questions of MINERVA's.
+    """The graph of OpenKE's files with the queries of MINERVA's.
 
-    The graph to walk leaves out all of OpenKE's test facts, also those that MINERVA does not ask, and the dev questions.
+    The graph excludes all test facts of OpenKE, also those that are not queries of MINERVA, and the dev queries.
     """
     by_name = {f"{path.parent.name}/{path.name}": path for path in paths}
     facts, _ = openke.read_folder(by_name["NELL-995/train2id.txt"].parent)
-    everything = pl.concat(facts.values())
+    all_facts = pl.concat(facts.values())
     queries = {split: _read(Source.of(by_name[f"nell/{file}.txt"])) for split, file in _NELL_QUERIES.items()}
-    asked = pl.concat([queries["valid"], queries["test"]])
-    hidden = pl.concat([facts["test"], asked]).unique()
-    walked = everything.join(hidden, on=tables.ROLES, how="anti")
-    held_back = facts["test"].join(asked, on=tables.ROLES, how="anti")
-    return LabelledFacts(queries | {"facts": walked, "held_back": held_back})
+    held_out = pl.concat([queries["valid"], queries["test"]])
+    hidden = pl.concat([facts["test"], held_out]).unique()
+    graph_facts = all_facts.join(hidden, on=tables.ROLES, how="anti")
+    held_back = facts["test"].join(held_out, on=tables.ROLES, how="anti")
+    return LabelledFacts(queries | {"facts": graph_facts, "held_back": held_back})
 
 
 _NELL_QUERIES = {"train": "train", "valid": "dev", "test": "test"}

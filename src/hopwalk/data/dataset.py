@@ -1,4 +1,4 @@
-"""Labelled facts in, a `Dataset` of ids out: sorted, without repetitions, training free of held-out facts."""
+"""The `Dataset`: facts as ids, sorted, without duplicates, and with no held-out fact in training."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A knowledge graph to learn from and questions to answer over it.
+    """A knowledge graph to learn from, and queries to answer over it.
 
-    `facts` is what may be walked and learnt from. `train`, `valid` and `test` are questions with their answers; in most data sets
-    `train` and `facts` are the same, in NELL-995 the questions are about 12 of the 200 relations. `held_back` are facts known to
-    be true that are neither walked nor asked; only NELL-995 has them.
+    `facts` is the graph to walk and to learn from. `train`, `valid` and `test` are queries with their answers; in most data sets
+    `train` and `facts` are the same, in NELL-995 the queries cover 12 of the 200 relations. `held_back` are true facts that are
+    neither in the graph nor queries; only NELL-995 has them.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Dataset:
 
     @property
     def splits(self) -> dict[str, Triples]:
-        """The questions by the name of their split."""
+        """The queries by the name of their split."""
         return {"train": self.train, "valid": self.valid, "test": self.test}
 
     @property
@@ -73,7 +73,7 @@ class Dataset:
 
     @property
     def packing(self) -> TriplePacking:
-        """How this data set's triples become integer keys."""
+        """The packing of this data set's triples into integer keys."""
         return TriplePacking(len(self.entities), len(self.relations))
 
     def with_valid_in_training(self) -> Dataset:
@@ -86,15 +86,15 @@ class Dataset:
 
     @property
     def degrees(self) -> NDArray[np.int64]:
-        """The number of facts of every entity, as head or as tail [E]."""
+        """The number of facts of every entity, as head or tail [E]."""
         return np.bincount(np.concatenate([self.facts.heads, self.facts.tails]), minlength=len(self.entities))
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the labels and all facts: equal for equal data, whatever file it came from. Names do not count."""
+        """A hash of the labels and all facts: equal for equal data, whatever file it came from. Readable names are not hashed."""
         digest = hashlib.sha256(self.entities.labels_hash() + self.relations.labels_hash())
         for triples in (self.facts, *self.splits.values(), self.held_back):
-            digest.update(len(triples).to_bytes(8, "little"))  # so that a fact cannot move from one part to the next unnoticed
+            digest.update(len(triples).to_bytes(8, "little"))  # so that a fact cannot move to the next part unnoticed
             digest.update(self.packing.pack_all(triples).data)
         return digest.hexdigest()
 
@@ -103,19 +103,19 @@ class Dataset:
         return self.packing.merged([self.facts, *self.splits.values(), self.held_back])
 
     def labels_of(self, triples: Triples) -> list[tuple[str, str, str]]:
-        """The facts as labels."""
+        """The facts as triples of labels."""
         return [
             (self.entities[head], self.relations[relation], self.entities[tail])
             for head, relation, tail in triples.array().tolist()
         ]
 
     def texts_of(self, triples: Triples) -> list[str]:
-        """The facts as texts for people, with readable names where there are any."""
+        """The facts as text, with readable names where there are any."""
         entity, relation = self.entities.name, self.relations.name
         return [f"{entity(head)} {relation(link)} {entity(tail)}" for head, link, tail in triples.array().tolist()]
 
     def save(self, path: str | Path) -> int:
-        """Write everything to one file; its checksum."""
+        """Save the data set to one file; returns the checksum."""
         arrays = self.entities.to_arrays("entities") | self.relations.to_arrays("relations")
         parts = self.splits | {"held_back": self.held_back} | ({"facts": self.facts} if self.has_own_facts else {})
         for name, triples in parts.items():
@@ -125,12 +125,12 @@ class Dataset:
 
     @classmethod
     def load(cls, path: str | Path) -> Dataset:
-        """What `save` wrote, memory-mapped."""
+        """Load a file that `save` wrote, memory-mapped."""
         return cls.from_file(ArrayFile(Path(path), kind="dataset"))
 
     @classmethod
     def from_file(cls, file: ArrayFile) -> Dataset:
-        """What `save` wrote, from a file that is open already."""
+        """Load an open file that `save` wrote."""
         entities, relations = (Vocabulary.from_file(file, name) for name in ("entities", "relations"))
 
         def triples(name: str) -> Triples:
@@ -144,14 +144,14 @@ class Dataset:
         facts = triples("facts") if "facts.heads" in file else train
         try:
             findings = tuple(Finding.from_dict(fields) for fields in file.metadata["findings"])
-        except (TypeError, KeyError):
+        except (TypeError, KeyError, ValueError):
             file.require(False, "its findings cannot be read")
         parts = facts, train, triples("valid"), triples("test"), triples("held_back")
         return cls(str(file.metadata.get("name")), entities, relations, *parts, findings)
 
 
 def assemble(name: str, labelled: LabelledFacts, *, fold_inverses: bool = True) -> Dataset:
-    """A `Dataset` from labelled facts; what had to be changed or is worth knowing is in its findings."""
+    """A `Dataset` from labelled facts; its findings list what was changed and what to know about the data."""
     findings, frames = list(labelled.findings), labelled.splits
     if fold_inverses:
         frames, folded = fold_inverse_relations(frames)
@@ -164,10 +164,13 @@ def assemble(name: str, labelled: LabelledFacts, *, fold_inverses: bool = True) 
         keys[split] = sorted_unique(_pack(frame, entities, relations, packing))
         findings += _duplicates(split, len(frame) - len(keys[split]))
     findings += _separate(keys)
-    findings += _take_out_inverses(keys, packing, relations)
+    findings += _remove_inverses(keys, packing, relations)
     findings += _unused_names(names, entities, relations)
     if not len(keys["train"]) or not len(keys.get("facts", keys["train"])):
-        raise DataError(f"no facts are left to train on in {name}: all of them are held out")
+        raise DataError(
+            f"no facts are left to train on in {name}: all of them are held out",
+            remedy="Give training facts that are in neither valid nor test.",
+        )
     train = packing.unpack(keys["train"])
     empty = np.empty(0, dtype=np.int64)
     return Dataset(
@@ -188,7 +191,7 @@ def _name_table(names: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _distinct(frames: Mapping[str, pl.DataFrame], *columns: str) -> pl.Series:
-    """The distinct labels of the columns in ascending order of their bytes."""
+    """The distinct labels of the columns, sorted by their bytes."""
     parts = [frame.lazy().select(pl.col(column).alias("label")) for frame in frames.values() for column in columns]
     return pl.concat(parts).unique().collect(engine="streaming").get_column("label").sort()
 
@@ -196,7 +199,7 @@ def _distinct(frames: Mapping[str, pl.DataFrame], *columns: str) -> pl.Series:
 def _pack(frame: pl.DataFrame, entities: pl.Series, relations: pl.Series, packing: TriplePacking) -> Keys:
     """The packed ids of labelled facts, in no particular order.
 
-    Labels are looked up by 64-bit hashes, which is faster than by text, and exact: every label of the facts is in a vocabulary,
+    Labels are looked up by 64-bit hashes. That is faster than by text, and exact: every label of the facts is in a vocabulary,
     and the hashes of each vocabulary are distinct.
     """
     seed = next(seed for seed in itertools.count() if not any(_hashes_collide(labels, seed) for labels in (entities, relations)))
@@ -220,12 +223,12 @@ def _hashes_collide(labels: pl.Series, seed: int) -> bool:
 def _duplicates(split: str, count: int) -> list[Finding]:
     if not count:
         return []
-    message = f"facts that stand more than once in {split} (one of each is kept): {count:,}"
+    message = f"duplicate facts in {split} (one of each is kept): {count:,}"
     return [Finding("warning", "duplicate-facts", message, count)]
 
 
 def _separate(keys: dict[str, Keys]) -> list[Finding]:
-    """Take held-out facts out of training and of the graph, and test facts out of valid."""
+    """Remove held-out facts from training and the graph, and test facts from valid."""
     findings = []
     searched = {"test": ("valid", "train", "facts"), "valid": ("train", "facts"), "held_back": ("train", "facts")}
     for kept, others in searched.items():
@@ -237,30 +240,30 @@ def _separate(keys: dict[str, Keys]) -> list[Finding]:
             count = int(is_shared.sum())
             if count:
                 keys[other] = keys[other][~is_shared]
-                message = f"facts of {kept} that also stand in {other} (taken out of {other}): {count:,}"
+                message = f"facts of {kept} that are also in {other} (removed from {other}): {count:,}"
                 findings.append(Finding("warning", "split-overlap", message, count))
     return findings
 
 
-def _take_out_inverses(keys: dict[str, Keys], packing: TriplePacking, relations: pl.Series) -> list[Finding]:
-    """Take `(t, r_inv, h)` out of training where `(h, r, t)` is held out, and the other way round, folded or not."""
+def _remove_inverses(keys: dict[str, Keys], packing: TriplePacking, relations: pl.Series) -> list[Finding]:
+    """Remove `(t, r_inv, h)` from training where `(h, r, t)` is held out, and vice versa, folded or not."""
     ids = {label: id_ for id_, label in enumerate(relations)}
     other = np.full(len(relations), -1, dtype=np.int32)
     for inverse, base in named_inverses({*ids}).items():
         other[ids[inverse]], other[ids[base]] = ids[base], ids[inverse]
     findings = []
     for held_out in ("valid", "test", "held_back"):
-        asked = packing.unpack(keys.get(held_out, np.empty(0, dtype=np.int64)))
-        asked = asked[other[asked.relations] >= 0]
-        if not len(asked):
+        queries = packing.unpack(keys.get(held_out, np.empty(0, dtype=np.int64)))
+        queries = queries[other[queries.relations] >= 0]
+        if not len(queries):
             continue
-        turned = KeySet(packing.pack(asked.tails, other[asked.relations], asked.heads))
+        inverted = KeySet(packing.pack(queries.tails, other[queries.relations], queries.heads))
         for part in ("train", "facts"):
-            is_turned = turned.contains(keys.get(part, np.empty(0, dtype=np.int64)))
-            count = int(is_turned.sum())
+            is_inverted = inverted.contains(keys.get(part, np.empty(0, dtype=np.int64)))
+            count = int(is_inverted.sum())
             if count:
-                keys[part] = keys[part][~is_turned]
-                message = f"facts of {held_out} that stand in {part} the other way round (taken out of {part}): {count:,}"
+                keys[part] = keys[part][~is_inverted]
+                message = f"facts of {held_out} whose inverse is in {part} (removed from {part}): {count:,}"
                 findings.append(Finding("warning", "split-overlap", message, count))
     return findings
 

@@ -1,4 +1,4 @@
-"""Files of the catalog: fetched from the web or from a local mirror, checked against their SHA-256, kept in a cache."""
+"""Downloads of the catalog's files: from the web or a local mirror, verified by SHA-256, kept in a cache."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from urllib.parse import urlsplit
 from hopwalk.errors import DownloadError
 from hopwalk.utils.quiet import quiet
 
-if TYPE_CHECKING:  # pooch and requests are imported when something is fetched: a question to a walker needs neither
+if TYPE_CHECKING:  # pooch and requests are imported when something is fetched: answering a query needs neither
     import requests
 
 TIMEOUT_SECONDS = 30
 
 
 class ProgressBar(Protocol):
-    """What pooch asks of a progress bar."""
+    """The interface of pooch's progress bars."""
 
     total: int
 
     def update(self, n: int) -> None:
-        """`n` more bytes have come."""
+        """Count `n` more bytes."""
 
     def reset(self) -> None:
-        """Go back to the beginning."""
+        """Start again at 0."""
 
     def close(self) -> None:
-        """The download is over."""
+        """End the bar: the download is over."""
 
 
 MakeProgressBar = Callable[[str], ProgressBar]
@@ -47,13 +47,13 @@ class RemoteFile:
 
     @property
     def mirror_path(self) -> Path:
-        """Where a mirror keeps it: the address without the scheme."""
+        """The path of the file in a mirror: its address without the scheme."""
         address = urlsplit(self.url)
         return Path(address.netloc) / address.path.lstrip("/")
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: `HOPWALK_CACHE`, or the usual place of the system."""
+    """The folder of downloads: `HOPWALK_CACHE`, or the system's cache folder."""
     if os.environ.get("HOPWALK_CACHE"):
         return Path(os.environ["HOPWALK_CACHE"])
     import pooch
@@ -62,15 +62,15 @@ def cache_folder() -> Path:
 
 
 def cached_path(file: RemoteFile) -> Path:
-    """Where the file is, or will be, in the cache."""
+    """The path of the file in the cache, whether it is there or not."""
     return cache_folder() / file.mirror_path
 
 
 def fetch(file: RemoteFile, *, mirror: Path | None = None, make_progress_bar: MakeProgressBar | None = None) -> Path:
-    """The path of a whole, checked copy of the file in the cache, fetched if it is not there.
+    """The path of a verified copy of the file in the cache; it is fetched if it is not there.
 
-    The file takes its place in the cache only when it is complete and its sum is right, so an interrupted download leaves
-    nothing behind, and two processes that fetch at once end with the same good file.
+    A file enters the cache only when it is complete and its checksum is right. So an interrupted download leaves nothing behind,
+    and processes that fetch at the same time end with the same file.
     """
     import pooch
     import requests
@@ -82,7 +82,7 @@ def fetch(file: RemoteFile, *, mirror: Path | None = None, make_progress_bar: Ma
 
     def download_readable(url: str, output_file: str, its_pooch: Any) -> None:
         download(url, output_file, its_pooch)
-        Path(output_file).chmod(0o644)  # pooch's temporary files are for their owner only
+        Path(output_file).chmod(0o644)  # only their owner can read pooch's temporary files
 
     try:
         with quiet(pooch.get_logger()):
@@ -91,25 +91,27 @@ def fetch(file: RemoteFile, *, mirror: Path | None = None, make_progress_bar: Ma
         return target
     except requests.RequestException as error:
         reason = f"{file.url} could not be downloaded ({_reason(error)})"
-        remedy = "Check the connection and try again, or give a folder that has the files with --mirror DIR."
+        remedy = "Check the connection and try again, or give a mirror folder that has the files."
         raise DownloadError(reason, remedy=remedy) from None
     except ValueError:
         origin = f"the mirror {mirror}" if mirror else file.url
-        remedy = "Nothing was kept. Try again; if it stays so, the file at its source has changed."
-        raise DownloadError(f"what came from {origin} is not the expected file (wrong SHA-256)", remedy=remedy) from None
+        remedy = "Nothing was kept. Try again; if the error persists, the file has changed at its source."
+        raise DownloadError(f"the file from {origin} is not the expected one (wrong SHA-256)", remedy=remedy) from None
     except OSError as error:
-        remedy = "Check free space and permissions, or choose another folder with HOPWALK_CACHE."
-        raise DownloadError(f"the file cannot be kept in {target.parent} ({error})", remedy=remedy) from None
+        remedy = "Check free space and permissions, or set HOPWALK_CACHE to a writable folder."
+        raise DownloadError(f"the file cannot be saved in {target.parent} ({error})", remedy=remedy) from None
     finally:
         if bar:
-            bar.close()  # pooch closes it only after a whole download
+            bar.close()  # pooch closes it only after a complete download
 
 
 def _copy_from(mirror: Path) -> Callable[[str, str, Any], None]:
     def copy(url: str, output_file: str, _pooch: Any) -> None:
         source = mirror / RemoteFile(url, "", 0).mirror_path
         if not source.is_file():
-            remedy = "A mirror has the files under their addresses without https://; leave out --mirror to download."
+            remedy = (
+                "In a mirror, the path of a file is its address without https://. Without a mirror folder, files are downloaded."
+            )
             raise DownloadError(f"the mirror has no file {source}", remedy=remedy)
         shutil.copyfile(source, output_file)
 
@@ -122,5 +124,5 @@ def _reason(error: requests.RequestException) -> str:
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"the server answered {error.response.status_code}"
     if isinstance(error, requests.Timeout):
-        return f"no answer within {TIMEOUT_SECONDS} seconds"
+        return f"no response within {TIMEOUT_SECONDS} seconds"
     return "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__

@@ -38,17 +38,17 @@ class Graph:
 
     @property
     def num_entities(self) -> int:
-        """How many entities there are."""
+        """The number of entities."""
         return len(self.offsets) - 1
 
     @property
     def num_edges(self) -> int:
-        """How many edges there are: facts, inverses and one stay edge per entity."""
+        """The number of edges: facts, inverses, and one stay edge per entity."""
         return len(self.tails)
 
     @property
     def degrees(self) -> Offsets:
-        """How many out-edges each entity has, its stay edge among them."""
+        """The number of out-edges of each entity, including its stay edge [E]."""
         return np.diff(self.offsets)
 
     @property
@@ -62,13 +62,13 @@ class Graph:
         return self.relations[edges], self.tails[edges]
 
     def edge_positions(self, heads: Ids, relations: Ids, tails: Ids) -> Offsets:
-        """Where the edges are among all; -1 for those the graph does not have."""
+        """The positions of edges in `relations` and `tails` [N]; -1 for those that are not in the graph."""
         low, end = self.offsets[heads], self.offsets[np.asarray(heads) + 1]
         high = end.copy()
-        wanted = np.asarray(relations, dtype=np.int64) << 32 | tails
-        while (low < high).any():  # edges of an entity are sorted by (relation, tail): halve what is left until nothing is
+        keys = np.asarray(relations, dtype=np.int64) << 32 | tails
+        while (low < high).any():  # binary search: the edges of an entity are sorted by (relation, tail)
             middle = np.minimum((low + high) // 2, self.num_edges - 1)
-            is_below = (self.relations[middle].astype(np.int64) << 32 | self.tails[middle]) < wanted
+            is_below = (self.relations[middle].astype(np.int64) << 32 | self.tails[middle]) < keys
             is_open = low < high
             low = np.where(is_open & is_below, middle + 1, low)
             high = np.where(is_open & ~is_below, middle, high)
@@ -103,9 +103,9 @@ def _both_directions(facts: Triples, num_entities: int, num_relations: int) -> t
 
 
 def kept_edges(offsets: Offsets, tails: Ids, importance: NDArray[np.float64], fan_out: int) -> NDArray[np.bool_]:
-    """Which edges stay when every entity keeps at most `fan_out`: those to the most important tails, bool [number of edges].
+    """A mask of the edges that are kept, at most `fan_out` per entity: those to the most important tails, bool [number of edges].
 
-    Importance is compared to nine digits, so that rounding does not decide; of equals the edge that comes first is kept.
+    Importance is compared to nine digits, so that rounding does not decide; of equals the first edge is kept.
     """
     degrees = np.diff(offsets)
     kept = np.ones(len(tails), dtype=np.bool_)
@@ -115,7 +115,7 @@ def kept_edges(offsets: Offsets, tails: Ids, importance: NDArray[np.float64], fa
     edges = np.arange(starts[-1]) - starts[hub_rows] + offsets[hubs][hub_rows]
     unimportance = np.rint(1e9 - importance[tails[edges]] * (1e9 / max(importance.max(initial=0), 1e-300))).astype(np.int64)
     order = np.argsort(hub_rows << 30 | unimportance, kind="stable")  # by hub, then importance; 10⁹ fits into 30 bits
-    place = np.arange(len(edges)) - starts[hub_rows]  # hub_rows is sorted, so places do not move with the order
+    place = np.arange(len(edges)) - starts[hub_rows]  # hub_rows is sorted, so places do not depend on the order
     kept[edges[order[place >= fan_out]]] = False
     return kept
 
@@ -140,13 +140,13 @@ def _offsets_of(counts: NDArray[np.integer]) -> Offsets:
 
 
 def with_facts(graph: Graph, facts: Triples) -> Graph:
-    """The graph with edges and inverse edges of more facts. They are all kept: the fan-out limit was for those before."""
+    """The graph with the edges and inverse edges of more facts. All of them are kept, whatever the fan-out limit."""
     ids, is_move = graph.relation_ids, graph.relations != graph.relation_ids.stay_id
     heads = np.repeat(np.arange(graph.num_entities, dtype=np.int32), graph.degrees)
     packing = TriplePacking(graph.num_entities, ids.num_all)
-    before = packing.pack(heads[is_move], graph.relations[is_move], graph.tails[is_move])
-    forth = packing.pack_all(facts)
-    back = packing.pack(facts.tails, ids.inverse(facts.relations), facts.heads)
-    edges = packing.unpack(sorted_unique(np.concatenate([before, forth, back])))
+    old = packing.pack(heads[is_move], graph.relations[is_move], graph.tails[is_move])
+    new = packing.pack_all(facts)
+    inverse = packing.pack(facts.tails, ids.inverse(facts.relations), facts.heads)
+    edges = packing.unpack(sorted_unique(np.concatenate([old, new, inverse])))
     offsets = _offsets_of(np.bincount(edges.heads, minlength=graph.num_entities))
     return _with_stay_edges(offsets, edges.relations, edges.tails, graph.num_relations)

@@ -1,4 +1,4 @@
-"""Which answers of a question are known: for filtered ranking, and for the masks of the walk."""
+"""The known answers of queries: for filtered ranking, and for the masks of the walk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hopwalk.data.triples import Ids, Keys, KeySet, TriplePacking, Triples, sort
 
 
 class KnownAnswers:
-    """The known answers of every question `(head, relation, ?)` over the given facts, in both directions.
+    """The known answers of every query `(head, relation, ?)` over the given facts, in both directions.
 
     Relations are those of the data and their inverses (ids of `RelationIds`); stay and start have no answers.
     Memory: 16 bytes a fact, and 24 to 32 more once `contains` is used.
@@ -25,29 +25,29 @@ class KnownAnswers:
         self._keys = sorted_unique(np.concatenate([keys for part in parts for keys in self._both_ways(part)]))
 
     def _both_ways(self, facts: Triples) -> tuple[Keys, Keys]:
-        turned = self._relation_ids.inverse(facts.relations)
-        return self._packing.pack_all(facts), self._packing.pack(facts.tails, turned, facts.heads)
+        inverse = self._relation_ids.inverse(facts.relations)
+        return self._packing.pack_all(facts), self._packing.pack(facts.tails, inverse, facts.heads)
 
     def with_facts(self, facts: Triples) -> KnownAnswers:
-        """These and those of more facts."""
+        """These known answers, and those of more facts."""
         more = KnownAnswers([facts], self._packing.num_entities, self._relation_ids.num_relations)
         more._keys = sorted_unique(np.concatenate([self._keys, more._keys]))
         return more
 
     def __len__(self) -> int:
-        """How many (question, answer) pairs are known."""
+        """The number of known pairs of query and answer."""
         return len(self._keys)
 
     def contains(self, heads: Ids, relations: Ids, tails: Ids) -> NDArray[np.bool_]:
-        """For each (head, relation, tail), whether the tail is a known answer. Millions at once are fine."""
+        """Whether each tail is a known answer of its (head, relation), bool [N]; fast for millions."""
         return self._key_set.contains(self._packing.pack(heads, relations, tails))
 
     def answers(self, heads: Ids, relations: Ids) -> tuple[NDArray[np.int64], Ids]:
-        """The known answers of Q questions: offsets [Q+1] and the tails, those of question q at `offsets[q]:offsets[q+1]`."""
+        """The known answers of Q queries: offsets [Q+1], and the tails, those of query q at `offsets[q]:offsets[q+1]`."""
         first_key = self._packing.pack(heads, relations, np.zeros_like(heads))
         last_key = self._packing.pack(heads, relations, np.full_like(heads, self._packing.num_entities - 1))
         start, end = np.empty((2, len(heads)), dtype=np.int64)
-        order = np.argsort(first_key)  # searches in ascending order find what they read in the cache
+        order = np.argsort(first_key)  # sorted searches read from the cache
         start[order] = np.searchsorted(self._keys, first_key[order], side="left")
         end[order] = np.searchsorted(self._keys, last_key[order], side="right")
         counts = end - start

@@ -1,4 +1,4 @@
-"""A data set by name or path: of the catalog, of PyKEEN, from files of triples, or prepared by hopwalk."""
+"""Loading of data sets by name or path: from the catalog, PyKEEN, files of triples, or a prepared folder."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def load_dataset(
     if isinstance(data, str) and not is_there(path) and len(path.parts) == 1:
         names = [*catalog.entries(), *(entry.name for entry in Path().iterdir())]
         remedy = did_you_mean(data, names) or f"Data sets: {', '.join(catalog.entries())}; or the path of your own file."
-        raise UnknownNameError(f"there is neither a data set nor a file {data!r}", remedy=remedy)
+        raise UnknownNameError(f"there is no data set and no file {data!r}", remedy=remedy)
     if is_there(path / PREPARED):
         _refuse_reading_options(settings, str(path))
         if split_files(path):
-            raise DataError("the folder holds a prepared data set and text files", path=path, remedy="Keep one of the two.")
+            raise DataError("the folder has both a prepared data set and text files", path=path, remedy="Remove one of the two.")
         return Dataset.load(path / PREPARED)
     labelled = read_path(path, settings.read)
     name = path.name if path.name not in ("", "..") else path.resolve().name
@@ -54,10 +54,10 @@ def load_dataset(
 
 
 def prepare(dataset: Dataset, folder: str | Path) -> Path:
-    """Save the data set to a folder from which `load_dataset` opens it at once, memory-mapped; the file."""
-    beside = split_files(Path(folder))
-    if beside:
-        problem = f"the folder holds {beside[0].name}: text files and a prepared data set in one folder are ambiguous"
+    """Save the data set to a folder that `load_dataset` opens memory-mapped; returns the file."""
+    text_files = split_files(Path(folder))
+    if text_files:
+        problem = f"the folder has the text file {text_files[0].name}, so a prepared data set in it would be ambiguous"
         raise DataError(problem, path=folder, remedy="Choose another folder.")
     path = Path(folder) / PREPARED
     dataset.save(path)
@@ -67,4 +67,6 @@ def prepare(dataset: Dataset, folder: str | Path) -> Path:
 def _refuse_reading_options(settings: Settings, name: str) -> None:
     if settings.read != ReadSettings():
         given = [key for key, value in settings.read if value != getattr(ReadSettings(), key)]
-        raise SettingsError(f"read.{given[0]} does not apply to {name}: it is not a text file of yours", remedy="Leave it out.")
+        raise SettingsError(
+            f"read.{given[0]} does not apply to {name}: it is not a text file of your own", remedy="Remove the setting."
+        )

@@ -1,4 +1,4 @@
-"""PageRank of all entities by power iteration: which neighbours a hub keeps."""
+"""PageRank of all entities by power iteration; it decides which edges a hub keeps."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def pagerank(
 ) -> NDArray[np.float64]:
     """The PageRank of every entity [E], summing to 1.
 
-    The edges that lead to entity e come from `sources[offsets[e]:offsets[e+1]]`. An edge counts as often as it stands there; what
-    reaches an entity without out-edges is spread over all. Iteration ends when a round moves less than `tolerance` of the whole.
+    The edges into entity e come from `sources[offsets[e]:offsets[e+1]]`; a repeated edge counts repeatedly. The rank of entities
+    without out-edges is spread over all entities. Iteration ends when the ranks change by less than `tolerance` in total.
     """
     from scipy.sparse import csr_array
 
@@ -29,7 +29,7 @@ def pagerank(
         return np.empty(0)
     is_dangling = out_degrees == 0
     share_out = damping / np.maximum(out_degrees, 1)
-    index_dtype = np.int32 if len(sources) < 2**31 else np.int64  # scipy wants one type for both of its index arrays
+    index_dtype = np.int32 if len(sources) < 2**31 else np.int64  # scipy needs one type for both index arrays
     in_edges = csr_array(
         (np.ones(len(sources)), sources.astype(index_dtype, copy=False), offsets.astype(index_dtype)),
         shape=(num_entities, num_entities),

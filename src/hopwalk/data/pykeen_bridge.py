@@ -1,4 +1,4 @@
-"""Data sets from PyKEEN and to PyKEEN, when it is installed (an optional extra)."""
+"""Conversion of data sets from and to PyKEEN, an optional package."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ def _by_name(pykeen: Any, name: str) -> Any:
         raise UnknownNameError(f"PyKEEN has no data set {name!r}", remedy=remedy) from None
     try:
         return pykeen.datasets.get_dataset(dataset=name)
-    except Exception as error:  # PyKEEN downloads by many ways, each with errors of its own
-        raise DownloadError(f"PyKEEN could not load its data set {name!r} ({type(error).__name__}: {error})") from None
+    except Exception as error:  # PyKEEN has many ways to download, each with its own errors
+        problem = f"PyKEEN could not load its data set {name!r} ({type(error).__name__}: {error})"
+        raise DownloadError(problem, remedy="Check the connection and try again.") from None
 
 
 def to_pykeen(dataset: Dataset) -> Any:
-    """A PyKEEN `Dataset` with the same ids; its training part is the graph to walk."""
+    """A PyKEEN `Dataset` with the same ids; its training part is the graph."""
     pykeen = _pykeen()
     import torch
 
@@ -66,7 +67,7 @@ def _labelled(factory: Any) -> pl.DataFrame:
     ids = factory.mapped_triples.numpy()
     if hasattr(factory, "entity_id_to_label"):
         entities, relations = factory.entity_id_to_label, factory.relation_id_to_label
-    else:  # a CoreTriplesFactory knows ids only
+    else:  # a CoreTriplesFactory has ids only
         entities = {id_: str(id_) for id_ in range(factory.num_entities)}
         relations = {id_: str(id_) for id_ in range(factory.num_relations)}
     columns = {"head": (ids[:, 0], entities), "relation": (ids[:, 1], relations), "tail": (ids[:, 2], entities)}

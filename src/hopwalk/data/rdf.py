@@ -1,4 +1,4 @@
-"""RDF files (N-Triples, Turtle, N-Quads, TriG, RDF/XML) through pyoxigraph, an optional extra."""
+"""Reader of RDF files (N-Triples, Turtle, N-Quads, TriG, RDF/XML) with pyoxigraph, an optional package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHUNK = 1_000_000
 
 
 def read_triples(source: Source) -> tuple[pl.DataFrame, dict[str, str], list[Finding]]:
-    """The columns `head`, `relation`, `tail`, the readable names that `rdfs:label` gives, and what was left out."""
+    """The columns `head`, `relation`, `tail`, the readable names from `rdfs:label`, and findings."""
     try:
         import pyoxigraph
     except ImportError:
@@ -48,23 +48,26 @@ def read_triples(source: Source) -> tuple[pl.DataFrame, dict[str, str], list[Fin
                         chunks.append(_frame(rows))
                         rows = []
         except (SyntaxError, ValueError, OSError) as error:
-            raise DataError(f"this is not valid RDF ({error})", path=source.name, line=getattr(error, "lineno", None)) from None
+            line = getattr(error, "lineno", None)
+            remedy = "Correct the file, or set read.format if it is not RDF."
+            raise DataError(f"the RDF is not valid: {error}", path=source.name, line=line, remedy=remedy) from None
     triples = pl.concat([*chunks, _frame(rows)])
     findings = []
     for count, what in (
-        (num_literals, "values (numbers, dates, texts) as their object"),
-        (num_nested, "a statement as their subject or object"),
+        (num_literals, "a value (number, date, text) as object"),
+        (num_nested, "a statement as subject or object"),
     ):
         if count:
-            message = f"{source.name}: statements with {what}, left out as a walk goes from entity to entity: {count:,}"
+            message = f"{source.name}: statements with {what} (ignored, as walks go from entity to entity): {count:,}"
             findings.append(Finding("note", "literals", message, count))
     if triples.is_empty():
-        raise DataError("the file holds no facts between entities", path=source.name)
+        remedy = "Expected statements whose subject and object are both IRIs or blank nodes."
+        raise DataError("the file has no facts between entities", path=source.name, remedy=remedy)
     return triples, {key: name for key, (_, name) in names.items()}, findings
 
 
 def _extension(source: Source) -> str:
-    """The extension by which pyoxigraph knows the format: from the name, else XML or Turtle by how the content begins."""
+    """The extension that pyoxigraph uses for the format: from the name, else XML or Turtle by the first bytes."""
     if source.suffix in SUFFIXES:
         return SUFFIXES[source.suffix]
     with source.open() as file:
@@ -74,12 +77,12 @@ def _extension(source: Source) -> str:
 class _Keys:
     """Labels of nodes: an IRI as it is, a blank node as `_:name`.
 
-    The parser gives blank nodes without a name a long random one; here they are numbered as they come, so that the same file
-    always has the same labels. Written names hold no blank, so ours cannot be one of them.
+    The parser gives unnamed blank nodes a long random name. Here they are numbered in order, so that the same file always has the
+    same labels. Names in files contain no blank, so these labels cannot collide with them.
     """
 
     def __init__(self, origin: str) -> None:
-        self._origin = origin  # nodes without a name in different files are different
+        self._origin = origin  # unnamed nodes of different files are different
         self._unnamed: dict[str, str] = {}
 
     def __call__(self, node: Any) -> str:
@@ -91,7 +94,7 @@ class _Keys:
 
 
 def _keep_better_name(names: dict[str, tuple[int, str]], key: str, literal: Any) -> None:
-    """English before no language before any other; of equals the first in the alphabet, so the file's order does not matter."""
+    """Prefer English, then no language, then others; of equals the first in the alphabet, whatever the order of lines."""
     language = (literal.language or "").lower()
     preference = 0 if language.split("-")[0] == "en" else 1 if not language else 2
     candidate = (preference, str(literal.value))

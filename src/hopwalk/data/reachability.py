@@ -1,4 +1,4 @@
-"""Which answers lie within a given number of hops: an upper bound for every walk."""
+"""Reachability of answers within a number of hops: an upper bound for every walk."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ MOST_EDGES_READ = 300_000_000  # a few seconds
 
 
 def reached(graph: Graph, heads: Ids, tails: Ids, hops: int, *, most_edges: int = MOST_EDGES_READ) -> NDArray[np.bool_]:
-    """For each (head, tail), whether a walk of `hops` steps can connect them; stay edges allow shorter ones.
+    """Whether a walk of at most `hops` steps connects each head with its tail, bool [N].
 
-    Once `most_edges` edges have been read, the pairs that are left are not looked at, and the result is shorter than the input.
-    The edge that is asked is not in the graph for held-out questions, so nothing is masked here.
+    After `most_edges` edges the other pairs are skipped, and the result is shorter than the input. Nothing is masked: the edge
+    of a held-out query is not in the graph.
     """
     entry_offsets, entries = _in_edges(graph)
     is_visited = np.zeros(graph.num_entities, dtype=np.bool_)
-    place = np.empty(graph.num_entities, dtype=np.int64)  # room for `_distinct`
+    place = np.empty(graph.num_entities, dtype=np.int64)  # work space of `_distinct`
     results: list[bool] = []
     num_read = 0
     for head, tail in zip(heads.tolist(), tails.tolist(), strict=True):
         if num_read > most_edges:
             break
-        # All but the last hop from the head, then one hop back from the tail: the last hop is the costliest.
+        # All but the last hop from the head, then one hop back from the tail: the last hop is the most expensive.
         frontier = np.array([head], dtype=np.int32)
         is_visited[head] = True
         visited = [frontier]
@@ -41,7 +41,7 @@ def reached(graph: Graph, heads: Ids, tails: Ids, hops: int, *, most_edges: int 
 
 
 def _distinct(ids: Ids, place: NDArray[np.int64]) -> Ids:
-    """The ids without repetitions, in no sorted order: each is kept where it was last written."""
+    """The ids without duplicates, unsorted: each is kept where it was last written."""
     rows = np.arange(len(ids))
     place[ids] = rows
     distinct: Ids = ids[place[ids] == rows]
@@ -57,7 +57,7 @@ def _neighbours(offsets: NDArray[np.int64], tails: Ids, entities: Ids) -> Ids:
 
 
 def _in_edges(graph: Graph) -> tuple[NDArray[np.int64], Ids]:
-    """For each entity, the entities with an edge to it: a trimmed graph may have an edge without its inverse."""
+    """The entities with an edge to each entity: in a trimmed graph an edge may lack its inverse."""
     heads = np.repeat(np.arange(graph.num_entities, dtype=np.int32), graph.degrees)
     order = np.argsort(graph.tails, kind="stable")
     offsets = np.zeros(graph.num_entities + 1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""From a path to labelled facts: finds out what lies there and hands it to the reader made for it."""
+"""Labelled facts from a path: detects the format and calls its reader."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ TABLE_SUFFIXES = (".tsv", ".txt", ".csv", ".tab", ".triples", ".del", "")
 
 @dataclass
 class LabelledFacts:
-    """What a reader gives: frames of the columns `head`, `relation`, `tail` by split, readable names, and findings.
+    """The result of a reader: frames with the columns `head`, `relation`, `tail` by split, readable names, and findings.
 
-    `splits` has `train`; `valid`, `test` where the data is divided; `facts` where the graph to walk is more than `train`; and
-    `held_back` for facts that are neither walked nor asked.
+    `splits` has `train`; `valid` and `test` if the data is split; `facts` if the graph is more than `train`; and `held_back` for
+    facts that are neither in the graph nor queries.
     """
 
     splits: dict[str, pl.DataFrame]
@@ -47,7 +47,8 @@ def read_path(path: Path, settings: ReadSettings) -> LabelledFacts:
     if path.is_dir():
         labelled = _read_folder(path, settings)
     elif settings.format in ("openke", "minerva"):
-        raise DataError(f"the format {settings.format} is a folder of files, this is one file", path=path)
+        problem = f"read.format = {settings.format!r} is not valid for a file: it is a format of folders"
+        raise DataError(problem, path=path, remedy="Give the folder, or set read.format to that of the file.")
     else:
         labelled = _read_splits({"train": path}, settings)
     labels = _labels_file(path, settings)
@@ -57,15 +58,16 @@ def read_path(path: Path, settings: ReadSettings) -> LabelledFacts:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is a file or folder; a `DataError` if the system will not say."""
+    """Whether the path exists; a `DataError` if that cannot be determined."""
     try:
         return path.exists()
-    except (OSError, ValueError) as error:  # a name too long, a folder that may not be entered, a zero byte
-        raise DataError(f"the path cannot be looked up ({error})", path=shorten(str(path))) from None
+    except (OSError, ValueError) as error:  # a name too long, a folder without permission, a zero byte
+        remedy = "Give the path of a file or folder that you can read."
+        raise DataError(f"the path is not valid: {error}", path=shorten(str(path)), remedy=remedy) from None
 
 
 def format_of(source: Source, settings: ReadSettings) -> Format:
-    """The format of a file, as said or from its name."""
+    """The format of a file, from the settings or else from its name."""
     if settings.format not in ("auto", "minerva", "openke"):
         return settings.format
     if source.suffix == ".parquet":
@@ -76,15 +78,16 @@ def format_of(source: Source, settings: ReadSettings) -> Format:
 
 
 def read_names(source: Source) -> dict[str, str]:
-    """Readable names by label, from a table of two columns: label and name, in CSV files with commas, else with a tab between."""
+    """Readable names by label, from a table of label and name; columns are separated by a comma in CSV files, else by a tab."""
     is_csv = source.suffix == ".csv"
-    layout = Layout("," if is_csv else "\t", is_quoted=is_csv, num_columns=2, wanted=(0, 1))
+    layout = Layout("," if is_csv else "\t", is_quoted=is_csv, num_columns=2, columns=(0, 1))
     table = read_columns(source, layout)
     if table.is_empty():
         raise DataError("the table of names is empty", path=source.name, remedy="Expected lines of: label, tab, name.")
     repeated = table.filter(pl.nth(0).is_duplicated())
     if not repeated.is_empty():
-        raise DataError(f"the label {repeated.item(0, 0)!r} is named twice", path=source.name)
+        problem = f"the label {repeated.item(0, 0)!r} has more than one name"
+        raise DataError(problem, path=source.name, remedy="Keep one line of it.")
     return dict(table.iter_rows())
 
 
@@ -93,19 +96,18 @@ def _read_folder(folder: Path, settings: ReadSettings) -> LabelledFacts:
     if settings.format == "openke" or (settings.format == "auto" and is_openke):
         splits, findings = openke.read_folder(folder)
         if "train" not in splits:
-            raise DataError("there are no facts to train on in this folder", path=folder, remedy="Expected them in train2id.txt.")
+            raise DataError("the folder has no training facts", path=folder, remedy="Expected them in train2id.txt.")
         return LabelledFacts(splits, findings=findings)
     files = {split: _split_file(folder, names) for split, names in SPLIT_NAMES.items()}
     found = {split: path for split, path in files.items() if path}
     if "train" not in found:
         others = sorted(entry.name for entry in folder.iterdir() if entry.is_file())[:3]
         remedy = "Expected train, valid (or dev) and test files, e.g. train.tsv; or give the path of a single file of triples."
-        listed = f" (there is {', '.join(map(shorten, others))})" if others else ""
-        raise DataError(f"there is no train file in this folder{listed}", path=folder, remedy=remedy)
+        listed = f" (found: {', '.join(map(shorten, others))})" if others else ""
+        raise DataError(f"the folder has no train file{listed}", path=folder, remedy=remedy)
     if settings.format == "minerva" and "facts" not in found:
-        raise DataError(
-            "there is no graph.txt in this folder", path=folder, remedy="Leave out --format minerva to walk the train file."
-        )
+        remedy = 'Set read.format = "auto" to use the train file as the graph.'
+        raise DataError("the folder has no graph.txt", path=folder, remedy=remedy)
     return _read_splits(found, settings)
 
 
@@ -127,7 +129,7 @@ def _read_splits(files: dict[str, Path], settings: ReadSettings) -> LabelledFact
 
 
 def split_files(folder: Path) -> list[Path]:
-    """All files of a folder that would be read as its splits or its names."""
+    """All files of a folder that are read as its splits or readable names."""
     if not folder.is_dir():
         return []
     splits = [path for names in SPLIT_NAMES.values() for path in _files_of_split(folder, names)]
@@ -135,7 +137,7 @@ def split_files(folder: Path) -> list[Path]:
 
 
 def _files_of_split(folder: Path, names: tuple[str, ...]) -> list[Path]:
-    """The files that could be a split, whatever their format: train.tsv, train.txt.gz, train.parquet, …"""
+    """The files that can be a split, in any format: train.tsv, train.txt.gz, train.parquet, …"""
     known = (*TABLE_SUFFIXES, ".parquet", *rdf.SUFFIXES)
     return sorted(
         entry
@@ -150,7 +152,7 @@ def _split_file(folder: Path, names: tuple[str, ...]) -> Path | None:
     found = _files_of_split(folder, names)
     if len(found) > 1:
         listed = ", ".join(entry.name for entry in found)
-        raise DataError(f"more than one file could be the {names[0]} split: {listed}", path=folder, remedy="Keep one of them.")
+        raise DataError(f"several files can be the {names[0]} split: {listed}", path=folder, remedy="Keep one of them.")
     return found[0] if found else None
 
 

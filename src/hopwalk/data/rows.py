@@ -1,8 +1,8 @@
-"""Rows of a text file. `rows_of` says what they are, by Python's own means; polars reads the same where it surely agrees.
+"""Rows of a text file. `rows_of` defines them in plain Python; polars reads files on which both agree.
 
-polars is some fifteen times faster, but it drops a carriage return at the end of a field, forgives quotes that do not match and
-a separator too many at the end of the file, and does not say which line is wrong. So it reads files that have none of this,
-which is nearly all; whatever it stumbles over is read again by `rows_of`, which loses nothing and names the line.
+polars is about fifteen times faster, but it drops a carriage return at the end of a field, accepts unmatched quotes and a
+superfluous separator at the end of the file, and does not say which line is wrong. So it reads only files without these, which is
+nearly all of them. Other files are read by `rows_of`, which loses nothing and reports the line of an error.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ import polars as pl
 
 from hopwalk.data.source import Source
 from hopwalk.errors import DataError
-from hopwalk.utils.text import shorten
+from hopwalk.utils.text import counted, shorten
 
 SEPARATORS = {"\t": "a tab", ",": "a comma", ";": "a semicolon", "|": "a bar", " ": "a space"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-LONE_RETURN = "\udc0d"  # stands for a carriage return within a line; no valid text holds it, so it can be told apart
+LONE_RETURN = "\udc0d"  # stands for a carriage return within a line; no valid text contains it
 CHUNK = 500_000  # rows held as Python strings at a time
 LONGEST_FIELD = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the lines of a text file divide into columns, and which of the columns (counted from 0) are wanted."""
+    """The layout of a text file: how lines are divided into columns, and which columns (from 0) are read."""
 
     separator: str
     is_quoted: bool
     num_columns: int = 0
-    wanted: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
     has_header: bool = False
     skip_lines: int = 0
 
 
 def rows_of(source: Source, layout: Layout) -> Iterator[tuple[int, list[str]]]:
-    """The number of the line where each row begins, and its fields; blank lines are passed over."""
+    """The line number where each row begins, and its fields; blank lines are skipped."""
     lines = _decoded_lines(source, layout.skip_lines)
     if layout.is_quoted:
         rows = _quoted_rows(source, lines, layout)
@@ -53,7 +53,7 @@ def rows_of(source: Source, layout: Layout) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_columns(source: Source, layout: Layout) -> pl.DataFrame:
-    """The wanted columns of a text file as strings, none of them empty, named 0, 1, …; a `DataError` names the line at fault."""
+    """The columns of the layout as strings, none of them empty, named 0, 1, …; a `DataError` has the line of a wrong row."""
     table = _read_with_polars(source, layout) if _is_plain(source, layout) else None
     return _read_row_by_row(source, layout) if table is None else table
 
@@ -64,7 +64,7 @@ def line_of_row(source: Source, layout: Layout, row: int) -> int:
 
 
 def _decoded_lines(source: Source, skip_lines: int) -> Iterator[tuple[int, str]]:
-    """Number and text of each line with its ending, a byte-order mark left out."""
+    """The number and text of each line, with its line end but without a byte-order mark."""
     with source.open() as file:
         for number, line in enumerate(file, 1):
             if number <= skip_lines:
@@ -81,7 +81,7 @@ def _decoded_lines(source: Source, skip_lines: int) -> Iterator[tuple[int, str]]
 
 
 def _quoted_rows(source: Source, lines: Iterable[tuple[int, str]], layout: Layout) -> Iterator[tuple[int, list[str]]]:
-    """Rows of CSV with quotes. A carriage return that does not end a line is part of its field, as it is without quotes."""
+    """Rows of CSV with quotes. A carriage return within a line is part of its field, as in files without quotes."""
     limit = csv.field_size_limit(LONGEST_FIELD)
     reader = csv.reader(
         (_hide_lone_returns(line) if "\r" in line else line for _, line in lines), delimiter=layout.separator, strict=True
@@ -93,7 +93,7 @@ def _quoted_rows(source: Source, lines: Iterable[tuple[int, str]], layout: Layou
                 yield begins, [field.replace(LONE_RETURN, "\r") for field in row] if LONE_RETURN in "".join(row) else row
             begins = layout.skip_lines + reader.line_num + 1
     except csv.Error as error:
-        remedy = 'Double a quote inside a quoted field (""), or say --quote no if quotes are part of the labels.'
+        remedy = 'Double a quote inside a quoted field (""), or set read.quote = "no" if quotes are part of the labels.'
         raise DataError(f"the quotes do not match ({error})", path=source.name, line=begins, remedy=remedy) from None
     finally:
         csv.field_size_limit(limit)
@@ -105,7 +105,7 @@ def _hide_lone_returns(line: str) -> str:
 
 
 def _is_plain(source: Source, layout: Layout) -> bool:
-    """Whether the file has nothing in it that polars and `rows_of` might read differently."""
+    """Whether polars and `rows_of` are sure to read the file alike."""
     with source.open() as file:
         for _ in range(layout.skip_lines):
             file.readline()
@@ -122,14 +122,14 @@ def _is_plain(source: Source, layout: Layout) -> bool:
 
 
 def _has_only_plain_bytes(content: bytes | mmap.mmap, layout: Layout) -> bool:
-    """Whether every carriage return is part of a line end, and there are no quotes to heed."""
+    """Whether every carriage return is part of a line end, and no quotes matter."""
     if layout.is_quoted and content.find(b'"') >= 0:
         return False
     return content.find(b"\r") < 0 or re.search(rb"\r(?!\n|\Z)", content) is None
 
 
 def _read_with_polars(source: Source, layout: Layout) -> pl.DataFrame | None:
-    """The wanted columns, or None if polars finds fault with the file or something is missing in it."""
+    """The columns of the layout, or None if polars rejects the file or a field is missing."""
     try:
         table = pl.read_csv(
             _with_last_line_end(source),
@@ -142,34 +142,34 @@ def _read_with_polars(source: Source, layout: Layout) -> pl.DataFrame | None:
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
-    # A null is an empty field, or one that is not there at all, also in columns that are not wanted: `rows_of` will tell.
+    # A null is an empty or missing field, also in columns that are not read: `rows_of` finds which.
     if any(column.null_count() for column in table):
         return None
-    wanted = table.select(pl.col(str(number)).alias(str(place)) for place, number in enumerate(layout.wanted))
-    return wanted.slice(int(layout.has_header))
+    columns = table.select(pl.col(str(number)).alias(str(place)) for place, number in enumerate(layout.columns))
+    return columns.slice(int(layout.has_header))
 
 
 def _with_last_line_end(source: Source) -> Path | bytes:
-    """What polars is to read. Without a line end at the end it would forgive a separator too many there."""
+    """The input for polars, with a line end at the end: without, it would accept a superfluous separator there."""
     with source.open() as file:
         file.seek(-1, io.SEEK_END)
-        ends_well = file.read() == b"\n"
+        has_line_end = file.read() == b"\n"
     data = source.data()
-    if ends_well:
+    if has_line_end:
         return data
     return (data if isinstance(data, bytes) else data.read_bytes()) + b"\n"
 
 
 def _read_row_by_row(source: Source, layout: Layout) -> pl.DataFrame:
-    names = [str(place) for place in range(len(layout.wanted))]
+    names = [str(place) for place in range(len(layout.columns))]
     chunks = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
     rows = rows_of(source, layout)
     while True:
-        columns: list[list[str]] = [[] for _ in layout.wanted]
+        columns: list[list[str]] = [[] for _ in layout.columns]
         for _, row in itertools.islice(rows, CHUNK):
             if len(row) != layout.num_columns:
                 raise _first_problem(source, layout)
-            for column, place in zip(columns, layout.wanted, strict=True):
+            for column, place in zip(columns, layout.columns, strict=True):
                 column.append(row[place])
         if any("" in column for column in columns):
             raise _first_problem(source, layout)
@@ -179,16 +179,16 @@ def _read_row_by_row(source: Source, layout: Layout) -> pl.DataFrame:
 
 
 def _first_problem(source: Source, layout: Layout) -> DataError:
-    """The error for the first row that is wrong, with the number of others."""
+    """The error for the first wrong row, with the number of others."""
     wrong = (
         (line, row)
         for line, row in rows_of(source, layout)
-        if len(row) != layout.num_columns or not all(row[place] for place in layout.wanted)
+        if len(row) != layout.num_columns or not all(row[place] for place in layout.columns)
     )
     problem = _problem(source, layout, *next(wrong))
     num_more = sum(1 for _ in wrong)
     if num_more:
-        problem.problem += f" (and {num_more:,} more such lines)"
+        problem.problem += f" (and {counted(num_more, 'more such line')})"
     return problem
 
 
@@ -197,8 +197,8 @@ def _problem(source: Source, layout: Layout, line: int, row: list[str]) -> DataE
     if len(row) != layout.num_columns:
         problem = f"expected {layout.num_columns} columns, found {len(row)}: {text}"
     else:
-        empty = next(place for place in layout.wanted if not row[place])
+        empty = next(place for place in layout.columns if not row[place])
         problem = f"column {empty + 1} is empty: {text}"
     separator = SEPARATORS.get(layout.separator, repr(layout.separator))
-    remedy = f"Columns are separated by {separator} here. Mend the line, or say with --separator if that is wrong."
+    remedy = f"Columns are separated by {separator} here. Correct the line, or set read.separator if that is wrong."
     return DataError(problem, path=source.name, line=line, remedy=remedy)

@@ -1,4 +1,4 @@
-"""Where bytes come from: a file, a compressed file, or a member of an archive, with the name to use in messages."""
+"""Sources of bytes: a file, a compressed file, or a member of an archive, with a name for messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOREIGN = (
 
 @dataclass(frozen=True)
 class Source:
-    """Bytes to read. `path` is set where a plain file holds them, so that readers can map it instead of copying it."""
+    """Bytes to read. `path` is set for a plain file, so that readers can map it instead of copying it."""
 
     name: str
     path: Path | None = None
@@ -36,9 +36,10 @@ class Source:
             with io.BytesIO(content) if is_stream else path.open("rb") as file:
                 beginning = file.read(4)
         except IsADirectoryError:
-            raise DataError("this is a folder, not a file", path=path) from None
+            raise DataError("this is a folder, not a file", path=path, remedy="Give the path of a file.") from None
         except OSError as error:
-            raise DataError(f"the file cannot be opened ({error.strerror})", path=path) from None
+            remedy = "Check the path and its permissions."
+            raise DataError(f"the file cannot be opened ({error.strerror})", path=path, remedy=remedy) from None
         for mark, what, remedy in FOREIGN:
             if beginning.startswith(mark):
                 raise DataError(f"this is {what}", path=path, remedy=remedy)
@@ -48,12 +49,12 @@ class Source:
             return cls(str(path), content=gzip.decompress(content or path.read_bytes()))
         except (EOFError, OSError, zlib.error) as error:
             raise DataError(
-                f"the compressed file is damaged or cut off ({error})", path=path, remedy="Copy or download it again."
+                f"the compressed file is damaged or truncated ({error})", path=path, remedy="Copy or download it again."
             ) from None
 
     @property
     def suffix(self) -> str:
-        """The ending of the name that says the format, in lower case: `.tsv` for `facts.TSV.gz`."""
+        """The suffix of the name without `.gz`, in lower case: `.tsv` for `facts.TSV.gz`."""
         return Path(self.name.lower().removesuffix(".gz")).suffix
 
     def open(self) -> BinaryIO:
@@ -61,7 +62,7 @@ class Source:
         return self.path.open("rb") if self.path else io.BytesIO(self.content)
 
     def data(self) -> Path | bytes:
-        """What polars takes: a path where there is one with a name in UTF-8, else the bytes."""
+        """The input for polars: the path if there is one with a name in UTF-8, else the bytes."""
         if self.path is None:
             return self.content
         try:
@@ -72,7 +73,7 @@ class Source:
 
 
 def archive_members(path: Path, names: list[str]) -> list[Source]:
-    """Files of a tar archive, read into memory: nothing is unpacked onto the disk."""
+    """Files of a tar archive, read into memory; nothing is written to disk."""
     try:
         with tarfile.open(path) as archive:
             members = [archive.extractfile(name) for name in names]
@@ -81,4 +82,6 @@ def archive_members(path: Path, names: list[str]) -> list[Source]:
                 for name, member in zip(names, members, strict=True)
             ]
     except (tarfile.TarError, KeyError, EOFError, OSError, zlib.error) as error:
-        raise DataError(f"the archive cannot be read ({error})", path=path) from None
+        raise DataError(
+            f"the archive cannot be read ({error})", path=path, remedy="Delete the file, and load the data again."
+        ) from None

@@ -1,4 +1,4 @@
-"""Divides facts into training, valid and test so that every held-out entity and relation is seen in training."""
+"""Splitting of facts into train, valid and test such that training has every held-out entity and relation."""
 
 from __future__ import annotations
 
@@ -17,24 +17,27 @@ from hopwalk.utils.text import counted
 
 
 def split_dataset(dataset: Dataset, settings: SplitSettings | None = None) -> Dataset:
-    """The data set with its training facts divided anew; the same seed gives the same split.
+    """The data set with its facts split into train, valid and test; the same seed gives the same split.
 
-    In a random order of the facts, the first that mentions an entity or a relation stays in training; of the rest, the first are
-    held out. If too few are left for the shares asked, fewer are held out and a finding says so.
+    In a random order of the facts, the first fact of every entity and relation stays in training. Of the others, the first are
+    held out. If there are fewer than `settings` requires, all of them are held out, and a finding reports it.
     """
     settings = settings or SplitSettings()
     if settings.valid + settings.test >= 1:
-        raise DataError(f"holding out {settings.valid} + {settings.test} of the facts leaves none to train on")
+        problem = (
+            f"split.valid = {settings.valid} and split.test = {settings.test} are not valid: no facts would be left to train on"
+        )
+        raise DataError(problem, remedy="Set shares whose sum is less than 1.")
     if len(dataset.valid) or len(dataset.test) or dataset.has_own_facts:
-        raise DataError(f"{dataset.name} is divided already", remedy="Give a single file of triples.")
+        raise DataError(f"{dataset.name} is already split", remedy="Give a single file of triples.")
     facts = dataset.facts
     order = np.random.default_rng(settings.seed).permutation(len(facts))
     is_needed = _first_mentions(facts[order], len(dataset.entities), len(dataset.relations))
     free = order[~is_needed]
-    wanted = [max(round(share * len(facts)), 1) if share else 0 for share in (settings.valid, settings.test)]
-    scale = min(1.0, len(free) / max(sum(wanted), 1))
-    num_test = math.ceil(scale * wanted[1])
-    num_valid = min(wanted[0], len(free) - num_test)
+    sizes = [max(round(share * len(facts)), 1) if share else 0 for share in (settings.valid, settings.test)]
+    scale = min(1.0, len(free) / max(sum(sizes), 1))
+    num_test = math.ceil(scale * sizes[1])
+    num_valid = min(sizes[0], len(free) - num_test)
     part = np.zeros(len(facts), dtype=np.int8)
     part[free[:num_valid]] = 1
     part[free[num_valid : num_valid + num_test]] = 2
@@ -42,15 +45,15 @@ def split_dataset(dataset: Dataset, settings: SplitSettings | None = None) -> Da
     findings = dataset.findings
     if scale < 1:
         message = (
-            f"only {counted(len(free), 'fact')} can be held out with all entities and relations still in training; "
-            f"{sum(wanted):,} were asked for"
+            f"only {counted(len(free), 'fact')} of {sum(sizes):,} can be held out: "
+            "training needs a fact of every entity and relation"
         )
         findings = (*findings, Finding("warning", "few-to-hold-out", message, len(free)))
     return replace(dataset, facts=train, train=train, valid=valid, test=test, findings=findings)
 
 
 def _first_mentions(facts: Triples, num_entities: int, num_relations: int) -> NDArray[np.bool_]:
-    """Which facts, in the order given, mention an entity or relation that none before them mentions."""
+    """A mask of the facts with an entity or relation that no earlier fact has [N]."""
     is_first = np.zeros(len(facts), dtype=np.bool_)
     both_ends = np.stack([facts.heads, facts.tails], axis=1).reshape(-1)  # head and tail of a fact side by side
     for mentions, count, per_fact in ((both_ends, num_entities, 2), (facts.relations, num_relations, 1)):

@@ -1,4 +1,4 @@
-"""The numbers of the paper's Table 1 and a few more."""
+"""Statistics of a data set: the numbers of the paper's Table 1, and some more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hopwalk.data.triples import Triples
 
 @dataclass(frozen=True)
 class Degrees:
-    """Mean, median and largest number of facts of an entity, over the entities that have any."""
+    """The mean, median and largest number of facts of an entity, over the entities that have any."""
 
     mean: float
     median: float
@@ -22,10 +22,10 @@ class Degrees:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is in a data set.
+    """The statistics of a data set.
 
-    `out_degree` counts the facts an entity is the head of: what the paper's Table 1 calls degree (for NELL-995
-    Table 1 seems to count both ends, close to `degree_in_all`; see docs/data-sets.md).
+    `out_degree` counts the facts whose head is the entity, which the paper's Table 1 calls degree (for NELL-995 Table 1 seems to
+    count both ends, close to `degree_in_all`; see docs/data-sets.md).
     """
 
     name: str
@@ -37,7 +37,7 @@ class Statistics:
     num_train: int
     num_valid: int
     num_test: int
-    num_relations_asked: int
+    num_query_relations: int
     out_degree: Degrees
     degree: Degrees
     degree_in_all: Degrees
@@ -49,23 +49,23 @@ class Statistics:
 
 
 def statistics(dataset: Dataset) -> Statistics:
-    """Count what is in a data set."""
-    facts, everything = dataset.facts, dataset.all_facts()
-    asked = np.concatenate([split.relations for split in dataset.splits.values()])
+    """The statistics of a data set."""
+    facts, all_facts = dataset.facts, dataset.all_facts()
+    query_relations = np.concatenate([split.relations for split in dataset.splits.values()])
     return Statistics(
         name=dataset.name,
         num_entities=len(dataset.entities),
         num_entities_in_graph=len(np.unique(_ends(facts))),
         num_relations=len(dataset.relations),
         num_facts=len(facts),
-        num_facts_in_all=len(everything),
+        num_facts_in_all=len(all_facts),
         num_train=len(dataset.train),
         num_valid=len(dataset.valid),
         num_test=len(dataset.test),
-        num_relations_asked=len(np.unique(asked)),
+        num_query_relations=len(np.unique(query_relations)),
         out_degree=_degrees(facts.heads),
         degree=_degrees(_ends(facts)),
-        degree_in_all=_degrees(_ends(everything)),
+        degree_in_all=_degrees(_ends(all_facts)),
         fingerprint=dataset.fingerprint,
     )
 

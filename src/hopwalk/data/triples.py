@@ -1,4 +1,4 @@
-"""Facts as ids: three columns, sorted and without repetitions, and fast look-up of millions of them at once."""
+"""Triples of ids as three columns, and fast look-up of millions of them at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Keys = NDArray[np.int64]
 class Triples:
     """Facts `(head, relation, tail)` as three int32 columns of the same length.
 
-    Those of a `Dataset` are sorted by (head, relation, tail) and hold no fact twice.
+    Those of a `Dataset` are sorted by (head, relation, tail), without duplicates.
     """
 
     heads: Ids
@@ -36,12 +36,12 @@ class Triples:
         return f"Triples({len(self):,})"
 
     def array(self) -> Ids:
-        """One int32 array [N, 3] in the order head, relation, tail."""
+        """One int32 array in the order head, relation, tail [N, 3]."""
         return np.stack([self.heads, self.relations, self.tails], axis=1)
 
     @staticmethod
     def of(rows: Iterable[tuple[int, int, int]]) -> Triples:
-        """From rows of ids; handy in tests and examples.
+        """Triples from rows of ids.
 
         >>> Triples.of([(0, 1, 2)]).tails
         array([2], dtype=int32)
@@ -51,7 +51,7 @@ class Triples:
 
     @staticmethod
     def concatenate(parts: Iterable[Triples]) -> Triples:
-        """The parts, one after the other."""
+        """The triples of all parts, in order."""
         listed = list(parts)
         return Triples(
             np.concatenate([part.heads for part in listed]),
@@ -62,9 +62,9 @@ class Triples:
 
 @dataclass(frozen=True)
 class TriplePacking:
-    """Packs (head, relation, tail) into one int64 whose order is the order of the triples.
+    """The packing of (head, relation, tail) into one int64 key; keys sort like triples.
 
-    Sorting, comparing and looking up facts then work on plain integers, which numpy does several times faster than on rows.
+    Sorting, comparing and looking up facts then work on integers, which numpy does several times faster than on rows.
     """
 
     num_entities: int
@@ -73,8 +73,8 @@ class TriplePacking:
     def __post_init__(self) -> None:
         if 2 * self._entity_bits + self._relation_bits > 63:
             raise DataError(
-                f"{self.num_entities:,} entities and {self.num_relations:,} relations are more than hopwalk can index",
-                remedy="Two entities and a relation must fit into 63 bits: 134 million entities with 512 relations do.",
+                f"{self.num_entities:,} entities and {self.num_relations:,} relations are too many to index",
+                remedy="Two entities and a relation must fit into 63 bits, as 134 million entities with 512 relations do.",
             )
 
     @property
@@ -86,7 +86,7 @@ class TriplePacking:
         return max(self.num_relations - 1, 0).bit_length()
 
     def pack(self, heads: Ids, relations: Ids, tails: Ids) -> Keys:
-        """One key per triple."""
+        """The keys of triples given as columns [N]."""
         keys = heads.astype(np.int64)
         keys <<= self._relation_bits
         keys |= relations
@@ -95,15 +95,15 @@ class TriplePacking:
         return keys
 
     def pack_all(self, triples: Triples) -> Keys:
-        """One key per triple."""
+        """The keys of triples [N]."""
         return self.pack(triples.heads, triples.relations, triples.tails)
 
     def merged(self, parts: Iterable[Triples]) -> Triples:
-        """All triples of the parts, sorted, each once."""
+        """The triples of all parts, sorted, without duplicates."""
         return self.unpack(sorted_unique(np.concatenate([self.pack_all(part) for part in parts])))
 
     def unpack(self, keys: Keys) -> Triples:
-        """The triples of the keys."""
+        """The triples of keys."""
         return Triples(
             (keys >> (self._relation_bits + self._entity_bits)).astype(np.int32),
             ((keys >> self._entity_bits) & ((1 << self._relation_bits) - 1)).astype(np.int32),
@@ -112,7 +112,7 @@ class TriplePacking:
 
 
 def sorted_unique(keys: Keys) -> Keys:
-    """The distinct keys in ascending order; sorts `keys` in place."""
+    """The distinct keys in ascending order. Sorts `keys` in place."""
     keys.sort()
     if len(keys) == 0:
         return keys
@@ -123,21 +123,21 @@ def sorted_unique(keys: Keys) -> Keys:
 
 
 class KeySet:
-    """A set of int64 keys that answers "which of these are in it" for millions of keys at once.
+    """A set of int64 keys with fast membership tests for millions of keys at once.
 
-    Keys are spread by an odd multiplier, which is one-to-one on 64 bits, then sorted; a table says where each range of leading
-    bits begins. A look-up reads one table entry and, on average, less than one key: cost does not grow with the set, where
-    binary search over 20 million keys is some 17 times slower (docs/decisions.md). Memory: 12 to 16 bytes a key.
+    Keys are hashed by an odd multiplier, which is one-to-one on 64 bits, then sorted; a table has the start of each range of
+    leading bits. A look-up reads one table entry and, on average, less than one key: its cost does not grow with the set. Binary
+    search over 20 million keys is about 17 times slower (docs/decisions.md). Memory: 12 to 16 bytes per key.
     """
 
-    _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ divided by the golden ratio, made odd
+    _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ divided by the golden ratio, made odd
 
     def __init__(self, keys: Keys) -> None:
-        spread = self._spread(keys)
-        spread.sort()
-        self._keys = spread
+        hashes = self._hashes(keys)
+        hashes.sort()
+        self._keys = hashes
         self._shift = np.uint64(64 - max(len(keys).bit_length(), 1))
-        buckets = (spread >> self._shift).astype(np.int64)
+        buckets = (hashes >> self._shift).astype(np.int64)
         sizes = np.bincount(buckets, minlength=1 << (64 - int(self._shift)))
         self._starts: NDArray[np.integer[Any]] = np.zeros(len(sizes) + 1, dtype=np.int32 if len(keys) < 2**31 else np.int64)
         np.cumsum(sizes, dtype=self._starts.dtype, out=self._starts[1:])
@@ -146,21 +146,21 @@ class KeySet:
         return len(self._keys)
 
     def contains(self, keys: Keys) -> NDArray[np.bool_]:
-        """For each key, whether it is in the set."""
-        wanted = self._spread(keys)
-        buckets = (wanted >> self._shift).astype(np.int64)
+        """Whether each key is in the set, bool [N]."""
+        hashes = self._hashes(keys)
+        buckets = (hashes >> self._shift).astype(np.int64)
         position, end = self._starts[buckets], self._starts[buckets + 1]
         found = np.zeros(len(keys), dtype=np.bool_)
         open_rows = np.flatnonzero(position < end)  # rows whose bucket still has unread keys
-        position, end, wanted = position[open_rows], end[open_rows], wanted[open_rows]
+        position, end, hashes = position[open_rows], end[open_rows], hashes[open_rows]
         while len(open_rows):
-            is_hit = self._keys[position] == wanted
+            is_hit = self._keys[position] == hashes
             found[open_rows[is_hit]] = True
             position += 1
             still_open = ~is_hit & (position < end)
             open_rows, position = open_rows[still_open], position[still_open]
-            end, wanted = end[still_open], wanted[still_open]
+            end, hashes = end[still_open], hashes[still_open]
         return found
 
-    def _spread(self, keys: Keys) -> NDArray[np.uint64]:
-        return keys.astype(np.int64, copy=False).view(np.uint64) * self._SPREAD
+    def _hashes(self, keys: Keys) -> NDArray[np.uint64]:
+        return keys.astype(np.int64, copy=False).view(np.uint64) * self._MULTIPLIER

@@ -1,4 +1,4 @@
-"""Labels and their ids: sorted, so the same data has the same ids whatever the order of its lines."""
+"""Vocabularies: labels and their ids. Labels are sorted, so ids do not depend on the order of lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OUTER_BLANKS = np.frombuffer(b" \t\n\r\v\f", dtype=np.uint8)
 
 
 class TextColumn:
-    """Strings as one block of UTF-8 bytes and the offsets where each begins: can be memory-mapped, whatever its size."""
+    """Strings as one block of UTF-8 bytes and the offset of each; can be memory-mapped."""
 
     def __init__(self, utf8: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
         self.utf8 = utf8
@@ -29,7 +29,7 @@ class TextColumn:
 
     @classmethod
     def of(cls, texts: pl.Series) -> TextColumn:
-        """From a polars column of strings."""
+        """The column of a polars series of strings."""
         offsets = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum(texts.str.len_bytes().to_numpy(), out=offsets[1:])
         joined = texts.str.join("").item() if len(texts) else ""
@@ -37,7 +37,7 @@ class TextColumn:
 
     @classmethod
     def from_file(cls, file: ArrayFile, name: str) -> TextColumn:
-        """From the arrays `name.utf8` and `name.offsets` of a file."""
+        """The column in the arrays `name.utf8` and `name.offsets` of a file."""
         texts = cls(file.take(f"{name}.utf8", np.uint8), file.take(f"{name}.offsets", np.int64))
         file.require_offsets(f"{name}.offsets", texts.offsets, len(texts.utf8))
         inner = texts.offsets[texts.offsets < len(texts.utf8)]
@@ -71,10 +71,10 @@ def _is_utf8(content: NDArray[np.uint8]) -> bool:
 
 
 class Vocabulary:
-    """The labels of the entities, or of the relations, in ascending order: a label's place is its id.
+    """The labels of entities or relations in ascending order; the position of a label is its id.
 
-    Some data sets name their entities twice: by a key that stands in the triples (`/m/02mjmr`, `Q42`) and by a name for people.
-    Keys are what `vocabulary[id]` and `vocabulary.id(key)` speak of; `vocabulary.name(id)` is for people.
+    Some data sets have a readable name beside the label in the triples (`/m/02mjmr`, `Q42`). `vocabulary[id]` and
+    `vocabulary.id(label)` use labels; `vocabulary.name(id)` is the readable name.
 
     >>> words = Vocabulary.of(["b", "a", "b"], names={"a": "Alpha"})
     >>> list(words), words.id("b"), words.name(0), words.name(1)
@@ -88,7 +88,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, labels: Iterable[str], names: dict[str, str] | None = None) -> Vocabulary:
-        """From labels in any order, with repetitions, and readable names for some of them."""
+        """The vocabulary of labels in any order, with duplicates, and of readable names for some of them."""
         import polars as pl
 
         distinct = pl.Series("label", list(labels), dtype=pl.String).unique().sort()
@@ -97,13 +97,13 @@ class Vocabulary:
 
     @classmethod
     def from_sorted(cls, labels: pl.Series, names: pl.DataFrame | None = None) -> Vocabulary:
-        """From distinct labels in ascending order and a table (`label`, `name`) of readable names for some of them."""
+        """The vocabulary of distinct labels in ascending order, and of a table (`label`, `name`) of readable names."""
         if names is None or names.is_empty():
             return cls(TextColumn.of(labels))
         import polars as pl
 
-        telling = names.filter(pl.col("name") != pl.col("label"))
-        joined = labels.alias("label").to_frame().join(telling, on="label", how="left", maintain_order="left")
+        other_names = names.filter(pl.col("name") != pl.col("label"))
+        joined = labels.alias("label").to_frame().join(other_names, on="label", how="left", maintain_order="left")
         column = joined.get_column("name")
         is_named = column.null_count() < len(column)
         return cls(TextColumn.of(labels), TextColumn.of(column.fill_null(pl.lit(""))) if is_named else None)
@@ -124,21 +124,21 @@ class Vocabulary:
         return f"Vocabulary({len(self):,} labels)"
 
     def id(self, label: str) -> int:
-        """The id of a label; `UnknownNameError` with the nearest labels if there is none."""
+        """The id of a label, or an `UnknownNameError` with the nearest labels."""
         found = self._find(label)
         if found is None:
             raise UnknownNameError(
-                f"{label!r} is not among the {len(self):,} labels", remedy=did_you_mean(label, self._near(label))
+                f"there is no label {label!r} among the {len(self):,} labels", remedy=did_you_mean(label, self._near(label))
             )
         return found
 
     def name(self, id_: int) -> str:
-        """The readable name of an id, or its label where it has none."""
+        """The readable name of an id, or its label if it has none."""
         id_ = self._checked(id_)
         return (self._names is not None and self._names[id_]) or self._labels[id_]
 
     def count_outer_blanks(self) -> int:
-        """How many labels begin or end with a blank, a tab or a line break."""
+        """The number of labels that begin or end with a blank, a tab or a line break."""
         return len(self._labels.rows_with_outer_blanks())
 
     def with_outer_blanks(self, most: int) -> list[str]:
@@ -147,17 +147,17 @@ class Vocabulary:
 
     @property
     def has_names(self) -> bool:
-        """Whether any readable names came with the labels."""
+        """Whether some labels have a readable name."""
         return self._names is not None
 
     def labels_hash(self) -> bytes:
-        """A SHA-256 of the labels; names do not count."""
+        """A SHA-256 of the labels, without readable names."""
         digest = hashlib.sha256(np.ascontiguousarray(self._labels.offsets).data)
         digest.update(np.ascontiguousarray(self._labels.utf8).data)
         return digest.digest()
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """The arrays to save, their names beginning with `prefix`."""
+        """The arrays to save, with names that begin with `prefix`."""
         columns = {"labels": self._labels} | ({"names": self._names} if self._names else {})
         return {
             f"{prefix}.{column}.{part}": getattr(texts, part) for column, texts in columns.items() for part in ("utf8", "offsets")
@@ -165,7 +165,7 @@ class Vocabulary:
 
     @classmethod
     def from_file(cls, file: ArrayFile, prefix: str) -> Vocabulary:
-        """What `to_arrays` saved."""
+        """The vocabulary that `to_arrays` saved."""
         labels = TextColumn.from_file(file, f"{prefix}.labels")
         names = TextColumn.from_file(file, f"{prefix}.names") if f"{prefix}.names.utf8" in file else None
         file.require(names is None or len(names) == len(labels), f"{prefix} have more or fewer names than labels")
@@ -173,17 +173,17 @@ class Vocabulary:
 
     def _checked(self, id_: int) -> int:
         if not 0 <= id_ < self._size:
-            raise IndexError(f"id {id_} is not among the {len(self)} ids")
+            raise IndexError(f"there is no id {id_}: ids are 0 to {len(self) - 1}")
         return int(id_)
 
     def _near(self, label: str) -> Iterable[str]:
-        """Labels among which to look for a near miss: all, or in a large vocabulary those that begin alike."""
+        """Candidates for a similar label: all labels, or in a large vocabulary those around its sorted position."""
         if len(self) <= 5_000:
             return self
         place = bisect.bisect_left(range(len(self)), label.encode(errors="surrogatepass"), key=self._labels.encoded)
         return [self._labels[row] for row in range(max(place - 500, 0), min(place + 500, len(self)))]
 
     def _find(self, label: str) -> int | None:
-        wanted = label.encode(errors="surrogatepass")
-        row = bisect.bisect_left(range(len(self)), wanted, key=self._labels.encoded)
-        return row if row < len(self) and self._labels.encoded(row) == wanted else None
+        encoded = label.encode(errors="surrogatepass")
+        row = bisect.bisect_left(range(len(self)), encoded, key=self._labels.encoded)
+        return row if row < len(self) and self._labels.encoded(row) == encoded else None

@@ -1,4 +1,4 @@
-"""A `Dataset` back to files that the readers read: tab-separated text, or CSV where a label needs quotes."""
+"""Writing of a `Dataset` to files that the readers read: tab-separated text, or CSV if a label needs quotes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NEEDS_QUOTES = r"[\t\r\n]|^\x{FEFF}"
 
 
 def write_folder(dataset: Dataset, folder: str | Path) -> list[Path]:
-    """Write train, valid, test (those with facts) and the readable names; the paths written.
+    """Write train, valid, test (those with facts) and the readable names; returns the paths.
 
-    A folder that has other files that would be read beside them is refused. Files are `.tsv`, or `.csv` with quotes where a label
-    or name holds a tab or a line break.
+    An error if the folder has other files that would be read with them. Files are `.tsv`, or `.csv` with quotes if a label or
+    name contains a tab or a line break.
     """
     folder = Path(folder)
     entities, relations = (_labels(vocabulary) for vocabulary in (dataset.entities, dataset.relations))
@@ -37,10 +37,10 @@ def write_folder(dataset: Dataset, folder: str | Path) -> list[Path]:
     paths = {folder / f"{name}.{suffix}": _frame(triples, entities, relations) for name, triples in parts.items()}
     if not names.is_empty():
         paths[folder / f"labels.{suffix}"] = names
-    beside = [path.name for path in split_files(folder) if path not in paths]
-    if beside:
+    others = [path.name for path in split_files(folder) if path not in paths]
+    if others:
         remedy = "Remove it, or choose another folder."
-        raise DataError(f"the folder holds {beside[0]}, which would be read beside the new files", path=folder, remedy=remedy)
+        raise DataError(f"the folder has {others[0]}, which would be read with the new files", path=folder, remedy=remedy)
     for path, frame in paths.items():
         _write(path, frame, quoted)
     return list(paths)
@@ -57,7 +57,7 @@ def _frame(triples: Triples, entities: pl.Series, relations: pl.Series) -> pl.Da
 
 
 def _write(path: Path, frame: pl.DataFrame, quoted: bool) -> None:
-    # A first fact that reads like a header ("subject", "relation", "object") would be taken for one without a header before it.
+    # A first fact that looks like a header ("subject", "relation", "object") needs a header before it.
     has_header = roles_in_header(list(frame.row(0))) is not None
     with atomic_path(path) as temporary:
         if quoted:

@@ -1,1 +1,1 @@
-"""What every training shares: run folders, the loop, callbacks, optimisers, ranking, evaluation, calibration."""
+"""Parts of all training: run folders, the loop, callbacks, optimisers, ranking, metrics, evaluation, calibration."""

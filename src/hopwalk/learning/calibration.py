@@ -1,8 +1,8 @@
-"""Scores as probabilities: logistic regression on dev, and its reliability.
+"""Calibration of scores to probabilities by logistic regression on dev, and its reliability.
 
-The reward needs P(fact is true) for facts that training does not know. So the candidates of a dev query are all entities but its
-training answers, and its dev answers are the true ones. Test facts count as false here, as does everything that no file states:
-the probabilities are those of "stated in dev", a little below those of "true".
+The reward needs P(fact is true) for facts that are not in training. So the candidates of a dev query are all entities except its
+training answers, and its dev answers are the true ones. Test facts count as false here, as does everything that is in no file:
+the probabilities are those of "is in dev", slightly below those of "is true".
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from numpy.typing import NDArray
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
-from hopwalk.data.triples import Triples
 from hopwalk.learning.ranking import Floats, ScoreAllTails
 
 NUM_BINS = 10
 MOST_QUERIES = 2000
-TOP, SAMPLED = 50, 200  # false candidates kept of a query: the likeliest, and a sample that stands for all the rest
+TOP, SAMPLED = 50, 200  # false candidates of a query: the most likely ones, and a sample that stands for the others
 BYTES_AT_ONCE = 2**27
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How scores become probabilities: `sigmoid(slope · x + offset)`.
+    """The map from scores to probabilities, `sigmoid(slope · x + offset)`.
 
     `x` is the score itself, or with `is_relative` the log-softmax of the score over all tails. A model trained with binary
-    cross-entropy has the first with slope 1 and offset 0.
+    cross-entropy uses the first, with slope 1 and offset 0.
     """
 
     slope: float = 1.0
@@ -39,17 +38,17 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class ScoredCandidates:
-    """Candidates of queries [N]: score, log-softmax of the score, whether it is true, how many candidates it stands for."""
+    """Candidates of queries [N]: score, log-softmax of the score, truth, and the number of candidates that each stands for."""
 
     scores: Floats
     relative_scores: Floats
     is_true: NDArray[np.bool_]
     weights: Floats
-    is_top: NDArray[np.bool_]  # among the ten likeliest of its query
+    is_top: NDArray[np.bool_]  # among the ten most likely of its query
     query: NDArray[np.int64]
 
     def part(self, rows: NDArray[np.bool_]) -> ScoredCandidates:
-        """Some of the candidates."""
+        """The candidates in the given rows."""
         return ScoredCandidates(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     def inputs(self, calibration: Calibration) -> Floats:
@@ -61,9 +60,9 @@ class ScoredCandidates:
 class Reliability:
     """Probabilities compared with the share of true candidates.
 
-    `error` is the expected calibration error over all candidates, which is small whenever most are surely false; `top_error` is
-    that over the ten likeliest candidates of each query. The bins, of the ten likeliest, are (mean probability, share that is
-    true, number of candidates).
+    `error` is the expected calibration error over all candidates, which is small if most are clearly false; `top_error` is that
+    over the ten most likely candidates of each query. The bins of these are (mean probability, share that is true, number of
+    candidates).
     """
 
     error: float
@@ -79,7 +78,7 @@ class Reliability:
 def calibrate(score_all_tails: ScoreAllTails, dataset: Dataset) -> tuple[Calibration, Reliability | None]:
     """The calibration that fits dev best, and its reliability by two-fold cross-validation on dev.
 
-    Without dev queries nothing can be fitted: the softmax over all tails is then taken as it is.
+    Without dev queries nothing can be fitted, and the probability is that of the softmax over all tails.
     """
     sample = gather_candidates(score_all_tails, dataset, "valid")
     if sample is None:
@@ -102,19 +101,21 @@ def measure_reliability(
     return None if sample is None else _reliability(sample, _probabilities(sample, calibration))
 
 
-def gather_candidates(score_all_tails: ScoreAllTails, dataset: Dataset, split: str) -> ScoredCandidates | None:
-    """Candidates of at most 2,000 queries of a split; None if there are fewer than two."""
-    asked, random = dataset.splits[split], np.random.default_rng(0)
-    pairs = np.unique(np.stack([asked.heads, asked.relations], axis=1), axis=0)
+def gather_candidates(
+    score_all_tails: ScoreAllTails, dataset: Dataset, split: str, *, most_bytes: int = BYTES_AT_ONCE
+) -> ScoredCandidates | None:
+    """Candidates of at most 2,000 queries of a split, or None if there are fewer than two; `most_bytes` is for their scores."""
+    queries, random = dataset.splits[split], np.random.default_rng(0)
+    pairs = np.unique(np.stack([queries.heads, queries.relations], axis=1), axis=0)
     if len(pairs) < 2:
         return None
     pairs = pairs[random.permutation(len(pairs))[:MOST_QUERIES]]
     earlier = [dataset.facts, dataset.train] + ([dataset.valid] if split == "test" else [])
     sizes = len(dataset.entities), len(dataset.relations)
-    known, true = KnownAnswers(earlier, *sizes), KnownAnswers([asked], *sizes)
-    at_once = max(BYTES_AT_ONCE // (8 * sizes[0]), 1)
+    known, true = KnownAnswers(earlier, *sizes), KnownAnswers([queries], *sizes)
+    at_once = max(most_bytes // (8 * sizes[0]), 1)
     parts = [
-        _sampleof(score_all_tails, pairs[first : first + at_once], first, known, true, random)
+        _sample(score_all_tails, pairs[first : first + at_once], first, known, true, random)
         for first in range(0, len(pairs), at_once)
     ]
     return ScoredCandidates(
@@ -122,7 +123,7 @@ def gather_candidates(score_all_tails: ScoreAllTails, dataset: Dataset, split: s
     )
 
 
-def _sampleof(
+def _sample(
     score_all_tails: ScoreAllTails,
     pairs: NDArray[Any],
     first: int,
@@ -130,13 +131,13 @@ def _sampleof(
     true: KnownAnswers,
     random: np.random.Generator,
 ) -> ScoredCandidates:
-    asked = Triples(pairs[:, 0], pairs[:, 1], np.zeros(len(pairs), dtype=np.int32))
-    scores = score_all_tails(asked.heads, asked.relations).astype(np.float64)
+    heads, relations = pairs[:, 0], pairs[:, 1]
+    scores = score_all_tails(heads, relations).astype(np.float64)
     highest = scores.max(axis=1)
     shift = highest + np.log(np.exp(scores - highest[:, None]).sum(axis=1))
     rows, columns, weights, is_true, is_top = [], [], [], [], []
-    known_offsets, known_tails = known.answers(asked.heads, asked.relations)
-    true_offsets, true_tails = true.answers(asked.heads, asked.relations)
+    known_offsets, known_tails = known.answers(heads, relations)
+    true_offsets, true_tails = true.answers(heads, relations)
     for row in range(len(pairs)):
         answers = true_tails[true_offsets[row] : true_offsets[row + 1]]
         is_candidate = np.ones(scores.shape[1], dtype=np.bool_)
@@ -146,24 +147,29 @@ def _sampleof(
         order = candidates[np.argsort(-scores[row, candidates], kind="stable")]
         false = order[~np.isin(order, answers)]
         rest = false[TOP:]
-        drawn = random.choice(rest, min(SAMPLED, len(rest)), replace=False)
-        chosen = np.concatenate([answers, false[:TOP], drawn])
-        each = np.ones(len(chosen))
-        each[len(chosen) - len(drawn) :] = len(rest) / max(len(drawn), 1)
-        rows.append(np.full(len(chosen), row))
-        columns.append(chosen)
-        weights.append(each)
-        is_true.append(np.arange(len(chosen)) < len(answers))
-        is_top.append(np.isin(chosen, order[:10]))
-    of = np.concatenate(rows)
-    own = scores[of, np.concatenate(columns)]
+        sampled = random.choice(rest, min(SAMPLED, len(rest)), replace=False)
+        kept = np.concatenate([answers, false[:TOP], sampled])
+        row_weights = np.ones(len(kept))
+        row_weights[len(kept) - len(sampled) :] = len(rest) / max(len(sampled), 1)
+        rows.append(np.full(len(kept), row))
+        columns.append(kept)
+        weights.append(row_weights)
+        is_true.append(np.arange(len(kept)) < len(answers))
+        is_top.append(np.isin(kept, order[:10]))
+    query = np.concatenate(rows)
+    kept_scores = scores[query, np.concatenate(columns)]
     return ScoredCandidates(
-        own, own - shift[of], np.concatenate(is_true), np.concatenate(weights), np.concatenate(is_top), of + first
+        scores=kept_scores,
+        relative_scores=kept_scores - shift[query],
+        is_true=np.concatenate(is_true),
+        weights=np.concatenate(weights),
+        is_top=np.concatenate(is_top),
+        query=query + first,
     )
 
 
 def _fit(sample: ScoredCandidates, *, is_relative: bool) -> Calibration:
-    """Logistic regression with one input, by Newton's method; a little ridge keeps it finite where classes are separable."""
+    """Logistic regression with one input, by Newton's method; a small ridge keeps it finite for separable classes."""
     inputs = sample.inputs(Calibration(is_relative=is_relative))
     middle, spread = float(inputs.mean()), float(inputs.std()) or 1.0
     design = np.stack([(inputs - middle) / spread, np.ones(len(inputs))], axis=1)
@@ -175,7 +181,7 @@ def _fit(sample: ScoredCandidates, *, is_relative: bool) -> Calibration:
         gradient = design.T @ (weights * (probabilities - target)) + ridge * parameters
         curvature = (design * (weights * probabilities * (1 - probabilities))[:, None]).T @ design + np.diag(ridge + 1e-9)
         step = np.linalg.solve(curvature, gradient)
-        step *= min(1.0, 2.0 / np.abs(step).max()) if step.any() else 1.0  # no leaps while far from the optimum
+        step *= min(1.0, 2.0 / np.abs(step).max()) if step.any() else 1.0  # limits the step while far from the optimum
         parameters -= step
         if np.abs(step).max() < 1e-8:
             break
@@ -198,19 +204,19 @@ def _log_loss(sample: ScoredCandidates, calibration: Calibration) -> float:
 
 
 def _mean_log_loss(sample: ScoredCandidates, probabilities: Floats) -> float:
-    of_truth = np.where(sample.is_true, probabilities, 1 - probabilities)
-    return float(sample.weights @ -np.log(np.maximum(of_truth, 1e-300)) / sample.weights.sum())
+    likelihoods = np.where(sample.is_true, probabilities, 1 - probabilities)
+    return float(sample.weights @ -np.log(np.maximum(likelihoods, 1e-300)) / sample.weights.sum())
 
 
 def _reliability(sample: ScoredCandidates, probabilities: Floats) -> Reliability:
     top = sample.is_top
-    bins = _bins(probabilities[top], sample.is_true[top], sample.weights[top])
-    everything = _bins(probabilities, sample.is_true, sample.weights)
+    top_bins = _bins(probabilities[top], sample.is_true[top], sample.weights[top])
+    all_bins = _bins(probabilities, sample.is_true, sample.weights)
     return Reliability(
-        error=_gap(everything),
-        top_error=_gap(bins),
+        error=_calibration_error(all_bins),
+        top_error=_calibration_error(top_bins),
         log_loss=_mean_log_loss(sample, probabilities),
-        bins=tuple((mean, share, round(count)) for mean, share, count in bins),
+        bins=tuple((mean, share, round(count)) for mean, share, count in top_bins),
     )
 
 
@@ -227,6 +233,6 @@ def _bins(probabilities: Floats, is_true: NDArray[np.bool_], weights: Floats) ->
     return found
 
 
-def _gap(bins: list[tuple[float, float, float]]) -> float:
+def _calibration_error(bins: list[tuple[float, float, float]]) -> float:
     total = sum(count for _, _, count in bins)
     return sum(count * abs(mean - share) for mean, share, count in bins) / total

@@ -14,7 +14,7 @@ class Callback(Protocol):
     """Called during training; progress bars, logs and tests implement it."""
 
     def on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
-        """A batch is done; epoch and batch are counted from 1. `values` has its loss and whatever else is worth showing."""
+        """A batch is done; epoch and batch are counted from 1. `values` has its loss and other numbers to show."""
 
     def on_evaluation(self, record: Mapping[str, Any]) -> None:
         """An epoch was evaluated; the record is the new line of the history."""
@@ -31,7 +31,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What is about to be trained: "scorer" or "walker", for at most so many epochs, and what that will take if it is known."""
+    """The training that is about to begin: its kind, "scorer" or "walker", its epochs at most, and a forecast if there is one."""
 
     kind: str
     epochs: int
@@ -42,7 +42,7 @@ MakeCallbacks = Callable[[TrainingPlan], Sequence[Callback]]
 
 
 def no_callbacks(plan: TrainingPlan) -> Sequence[Callback]:
-    """No callbacks, whatever is trained."""
+    """No callbacks for any training."""
     return ()
 
 
@@ -55,10 +55,10 @@ class TensorBoard:
         except ImportError:
             raise MissingPackageError("tensorboard", "writing for TensorBoard") from None
         self._open: Callable[[], Any] = lambda: SummaryWriter(folder)
-        self._writer: Any = None  # opened when there is something to write: it creates the folder
+        self._writer: Any = None  # opened with the first value, as that creates the folder
 
     def on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
-        """Nothing: one point per evaluation is enough."""
+        """Do nothing: one point per evaluation is enough."""
 
     def on_evaluation(self, record: Mapping[str, Any]) -> None:
         """Write the values of an epoch."""

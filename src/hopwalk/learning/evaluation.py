@@ -1,4 +1,4 @@
-"""One split ranked in all the ways that we report: tails as in the paper, both directions as in the field, strata, relations."""
+"""Evaluation of a split: tails as in the paper, both directions as in the field, strata and relations."""
 
 from __future__ import annotations
 
@@ -10,19 +10,15 @@ import numpy as np
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError
+from hopwalk.learning.metrics import Metrics, bootstrap_interval, mean_average_precision, metrics, strata
 from hopwalk.learning.ranking import (
     Directions,
-    Metrics,
     Ranks,
     ScoreAllTails,
     ScoreAllTailsBy,
-    bootstrap_interval,
     filtered_answers,
-    mean_average_precision,
-    metrics,
     rank_answers_by,
     split_queries,
-    strata,
 )
 
 
@@ -30,7 +26,7 @@ from hopwalk.learning.ranking import (
 class Evaluation:
     """The metrics of a split. `tails` is the paper's protocol, `both` the field's; strata and relations are parts of `tails`.
 
-    Where only tails were asked for, `heads` and `both` have no questions.
+    If only tails were ranked, `heads` and `both` have no queries.
     """
 
     dataset: str
@@ -46,7 +42,7 @@ class Evaluation:
     average_precision: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON, by the names that others use."""
+        """For JSON, with the usual names of metrics."""
         return {
             "dataset": self.dataset,
             "split": self.split,
@@ -65,7 +61,7 @@ class Evaluation:
 def evaluate_split(
     score_all_tails: ScoreAllTails, dataset: Dataset, split: str = "test", *, complete_filter: bool = False
 ) -> Evaluation:
-    """Rank the answers of a split; `complete_filter` leaves test facts out of the ranking of dev too (the paper's appendix)."""
+    """Rank the answers of a split; `complete_filter` also filters test answers when dev is ranked (the paper's appendix)."""
     return evaluate_split_by(
         lambda heads, relations: {"": score_all_tails(heads, relations)},
         dataset,
@@ -88,8 +84,8 @@ def evaluate_split_by(
     """Rank the answers of a split by several scores that are computed together, each under its name."""
     if not len(dataset.splits[split]):
         raise DataError(
-            f"{dataset.name} has no {split} questions",
-            remedy="Divide the facts with `hopwalk data split`, and train on the folder it writes.",
+            f"{dataset.name} has no {split} queries",
+            remedy="Split the facts with `hopwalk data split`, and train on the folder it writes.",
         )
     known = filtered_answers(dataset, split, complete=complete_filter)
     queries = split_queries(dataset, split, directions)

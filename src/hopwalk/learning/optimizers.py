@@ -1,4 +1,4 @@
-"""Adagrad and Adam: dense with PyTorch's fused steps, and on chosen rows of large tables."""
+"""Adagrad and Adam: PyTorch's fused steps for dense gradients, own steps for some rows of large tables."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-_FIRST, _SECOND, _SMALLEST = 0.9, 0.999, 1e-8  # Adam's constants
+_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8  # Adam's constants
 
 
 class Optimizer:
-    """Steps for the parameters of a model; its state can be saved as named tensors."""
+    """An optimizer of the parameters of a model; its state can be saved as named tensors."""
 
     def __init__(
         self, model: nn.Module, kind: str, learning_rate: float, *, with_sparse_rows: frozenset[str] = frozenset()
@@ -26,13 +26,13 @@ class Optimizer:
         self._is_adagrad = kind == "adagrad"
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """The size of the steps from now on."""
+        """Set the step size of the next steps."""
         self._learning_rate = learning_rate
         for group in self._steps.param_groups:
             group["lr"] = learning_rate
 
     def clip(self, largest: float) -> None:
-        """Shorten the gradient of all parameters together to this norm, if it is longer."""
+        """Scale the gradient of all parameters together down to this norm, if it is larger."""
         for table in self._sparse:
             if table.grad is not None:
                 table.grad = table.grad.coalesce()
@@ -44,45 +44,45 @@ class Optimizer:
             value.mul_(scale)
 
     def step(self) -> None:
-        """One step for every parameter that has a gradient, and no gradients after it."""
+        """Make one step for every parameter that has a gradient, then clear the gradients."""
         self._steps.step()
         self._steps.zero_grad()
         for table in self._sparse:
             if table.grad is not None:
-                self._step_of_sparse(table, table.grad.coalesce())
+                self._step_sparse(table, table.grad.coalesce())
                 table.grad = None
 
     @torch.no_grad()
-    def _step_of_sparse(self, table: nn.Parameter, gradient: Tensor) -> None:
-        """Adam for the rows that have a gradient; the others stay where they are, and so do their moments."""
+    def _step_sparse(self, table: nn.Parameter, gradient: Tensor) -> None:
+        """Adam for the rows that have a gradient; other rows and their moments stay unchanged."""
         rows, values = gradient.indices()[0], gradient.values()
         state = self._steps.state[table]
         if not state:
             state.update(step=torch.zeros(()), exp_avg=torch.zeros_like(table), exp_avg_sq=torch.zeros_like(table))
         state["step"] += 1
         step = float(state["step"])
-        mean = state["exp_avg"][rows].lerp_(values, 1 - _FIRST)
-        square = state["exp_avg_sq"][rows].mul_(_SECOND).addcmul_(values, values, value=1 - _SECOND)
+        mean = state["exp_avg"][rows].lerp_(values, 1 - _BETA_1)
+        square = state["exp_avg_sq"][rows].mul_(_BETA_2).addcmul_(values, values, value=1 - _BETA_2)
         state["exp_avg"].index_copy_(0, rows, mean)
         state["exp_avg_sq"].index_copy_(0, rows, square)
-        size = square.sqrt_().div_((1 - _SECOND**step) ** 0.5).add_(_SMALLEST)
-        table.index_add_(0, rows, mean.div_(size), alpha=-self._learning_rate / (1 - _FIRST**step))
+        size = square.sqrt_().div_((1 - _BETA_2**step) ** 0.5).add_(_EPSILON)
+        table.index_add_(0, rows, mean.div_(size), alpha=-self._learning_rate / (1 - _BETA_1**step))
 
     def step_rows(self, table: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
-        """One step for some rows of a table, as if the gradient of the others were zero.
+        """Make one step for some rows of a table, as if the gradient of the others were zero.
 
-        A zero gradient leaves Adagrad's rows where they are, so only the rows given are read and written. With Adam they move on.
+        With a zero gradient, rows do not change under Adagrad, so only the given rows are read and written. Under Adam they do.
         """
         if not self._is_adagrad:
             table.grad = torch.zeros_like(table).index_copy_(0, rows, gradient)
-            return  # taken by the next `step`
+            return  # the next `step` uses it
         squares = self._steps.state[table]["sum"]
-        of_rows = squares[rows].addcmul_(gradient, gradient)
-        squares.index_copy_(0, rows, of_rows)
-        table.data.index_add_(0, rows, gradient.div_(of_rows.sqrt_().add_(1e-10)), alpha=-self._learning_rate)
+        row_squares = squares[rows].addcmul_(gradient, gradient)
+        squares.index_copy_(0, rows, row_squares)
+        table.data.index_add_(0, rows, gradient.div_(row_squares.sqrt_().add_(1e-10)), alpha=-self._learning_rate)
 
     def state(self) -> dict[str, Tensor]:
-        """What the next step depends on."""
+        """The state that the next step depends on, by name."""
         return {
             f"{self._names[parameter]}.{key}": value
             for parameter, values in self._steps.state.items()
@@ -90,7 +90,7 @@ class Optimizer:
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
+        """Restore the state that `state` returned."""
         for parameter, name in self._names.items():
             found = {key.removeprefix(f"{name}."): value for key, value in state.items() if key.rpartition(".")[0] == name}
             if found:

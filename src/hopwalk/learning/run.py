@@ -68,7 +68,7 @@ class Run:
         resume: bool = False,
         about: Mapping[str, Any] | None = None,
     ) -> Run:
-        """A new run in an empty folder, or with `resume` in one that was killed before it had its `run.json`."""
+        """A new run in an empty folder, or with `resume` in one whose run was killed before it had its `run.json`."""
         refuse_used_folder(path, resume=resume)
         return Run.create(path, dataset, settings, {"kind": kind, "status": TRAINING, **(about or {})})
 
@@ -124,7 +124,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """How far training has come: "training", "interrupted" or "finished"."""
+        """The status of the run: "training", "interrupted" or "finished"."""
         return str(self.about.get("status", ""))
 
     @property
@@ -150,7 +150,7 @@ class Run:
 
     @property
     def trained_on_valid(self) -> bool:
-        """Whether the dev facts were trained on, so that dev says nothing about the run."""
+        """Whether the run was trained on the dev facts too, so that it cannot be evaluated on them."""
         settings = self.settings
         return (settings.walker if self.about["kind"] == "walker" else settings.scorer).train_on_valid
 
@@ -244,7 +244,7 @@ class Run:
 
 
 def refuse_used_folder(path: Path, *, resume: bool = False) -> None:
-    """An error if a new run cannot be written there; with `resume` it can if one was killed before it had its `run.json`."""
+    """Raise an error if the folder has files; with `resume`, files of a run killed before it had its `run.json` are accepted."""
     if (path / "run.json").exists():
         raise RunError("there is already a run in this folder", path=path, remedy="Resume it, or choose another folder.")
     if resume and _is_just_begun(path):

@@ -44,19 +44,19 @@ class Learner(ABC):
 
     @abstractmethod
     def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
-        """One pass over all questions; the means of what is worth keeping, the `loss` among them."""
+        """Train one epoch; returns means over its batches, including the `loss`."""
 
     @abstractmethod
     def measure(self) -> dict[str, Any]:
-        """The metrics on dev, `valid_mrr` among them; empty without dev queries."""
+        """The metrics on dev, including `valid_mrr`; empty without dev queries."""
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """All that the next epoch depends on, apart from the model's parameters."""
+        """The state that the next epoch depends on, apart from the model's parameters."""
 
     @abstractmethod
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` gave."""
+        """Restore the state that `state` returned."""
 
 
 @dataclass
@@ -75,14 +75,14 @@ def train(run: Run, learner: Learner, callbacks: Sequence[Callback] = ()) -> dic
     """Train into the run folder, from its checkpoint if there is one; afterwards the model has its best parameters.
 
     The result is the outcome for `run.json`. Its status is "finished", or "interrupted" if Ctrl-C ended it; either way the
-    weights of the best epoch are in the folder. None if Ctrl-C came before a resumed run was as far as before: the folder is
-    then unchanged.
+    weights of the best epoch are in the folder. None if Ctrl-C ended a resumed run before it reached its previous best epoch: the
+    folder is then unchanged.
     """
     return _Training(run, learner, callbacks).run()
 
 
 def begin_with(run: Run, learner: Learner, arrays: Mapping[str, Any]) -> None:
-    """Let training begin with these parameters, as if from a checkpoint of epoch 0."""
+    """Write a checkpoint of epoch 0 with these parameters, for training to begin with."""
     load_arrays(learner.model, arrays)
     _Training(run, learner, ()).save_checkpoint()
 
@@ -99,7 +99,7 @@ class _Training:
         is_begun = self._resume()
         status = FINISHED
         try:
-            if is_begun and not self._progress.history:  # parameters to begin with may be the best
+            if is_begun and not self._progress.history:  # the initial parameters may be the best
                 self._evaluate({})
             while not self._is_over():
                 self._do_epoch()
@@ -151,7 +151,7 @@ class _Training:
         progress, start = self._progress, time.perf_counter()
         self._model.eval()
         record = {"epoch": progress.epoch, **means, "seconds": round(progress.seconds, 3), **self._learner.measure()}
-        mrr = record.get("valid_mrr", float(progress.epoch))  # without dev questions the last epoch is the best
+        mrr = record.get("valid_mrr", float(progress.epoch))  # without dev queries the last epoch is the best
         progress.evaluations_without_gain += 1
         if mrr > progress.best_mrr:
             progress.best_epoch, progress.evaluations_without_gain = progress.epoch, 0
@@ -203,8 +203,8 @@ def peak_memory_bytes() -> int | None:
         import resource
     except ImportError:  # Windows
         return None
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _seed_of_epoch(seed: int, epoch: int) -> int:
@@ -217,25 +217,25 @@ def arrays_of(model: nn.Module) -> dict[str, Any]:
 
 
 def load_arrays(model: nn.Module, arrays: Mapping[str, Any]) -> None:
-    """Give the model these parameters and buffers."""
+    """Set the parameters and buffers of the model."""
     with torch.no_grad():
         for name, value in model.state_dict().items():
             value.copy_(torch.from_numpy(np.array(arrays[name])).reshape(value.shape))
 
 
 def check_arrays(model: nn.Module, arrays: Mapping[str, Any], file: ArrayFile) -> None:
-    """Refuse the file unless the arrays from it fit the model."""
-    own: dict[str, Tensor] = model.state_dict()
-    file.require(set(own) == set(arrays), "its parameters are not those of the model")
-    for name, value in own.items():
-        array, shape = arrays[name], tuple(value.shape) or (1,)  # safetensors are written with one dimension at least
-        file.require(array.shape == shape, f"{name} has another shape than the model's")
-        file.require(array.dtype == value.numpy().dtype, f"{name} has another type than the model's")
+    """Raise an error unless the arrays of the file fit the model."""
+    expected: dict[str, Tensor] = model.state_dict()
+    file.require(set(expected) == set(arrays), "its parameters are not those of the model")
+    for name, value in expected.items():
+        array, shape = arrays[name], tuple(value.shape) or (1,)  # safetensors have at least one dimension
+        file.require(array.shape == shape, f"the shape of {name} is not that of the model")
+        file.require(array.dtype == value.numpy().dtype, f"the type of {name} is not that of the model")
         file.require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name} has values that are not finite")
 
 
 def best_arrays(run: Run, model: nn.Module, name: str) -> dict[str, Any]:
-    """The parameters of the run's best epoch, if they are those of the model of that name."""
+    """The parameters of the run's best epoch; an error unless they fit the model of that name."""
     file = run.load_weights()
     file.require(file.metadata.get("model") == name, f"it does not hold the weights of {name}")
     arrays = {migrated_parameter(name, key): file.array(key) for key in file.names}

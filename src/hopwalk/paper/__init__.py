@@ -1,1 +1,1 @@
-"""The paper's tables and figures, made again by one command."""
+"""The paper's tables and figures, reproduced by one command."""

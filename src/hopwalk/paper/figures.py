@@ -1,4 +1,4 @@
-"""The paper's figures from the histories in the ledger."""
+"""The paper's figures, from the histories in the ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hopwalk.paper.run_spec import RunSpec
 from hopwalk.paper.tables import ABLATIONS, rates_table
 from hopwalk.utils.charts import Series, line_chart
 
-FIRST = 20  # epochs of the figure of false negatives
+FIRST = 20  # epochs in the figure of false negatives
 
 
 def _chart(
@@ -27,7 +27,7 @@ def _chart(
 
 
 def figure_false_negatives(view: ResultView) -> Section:
-    """How often walks end at answers that training does not know, epoch by epoch."""
+    """The share of walks that hit a false negative, by epoch."""
     figures = []
     for data in view.scope.data_sets:
         series = []
@@ -37,11 +37,11 @@ def figure_false_negatives(view: ResultView) -> Section:
             series += [Series(f"recipe paper, {variant}", points)] if points else []
         if series:
             title = f"{TITLES[data]}: walks that hit a false negative"
-            caption = f"{TITLES[data]}: share of sampled walks that end at an answer of dev or test that training does not know."
+            caption = f"{TITLES[data]}: share of sampled walks that end at an answer of dev or test that is not in train."
             figures.append(_chart(f"false-negatives-{data}", title, caption, series, "epoch", "% of walks", from_zero=True))
     text = (
-        "The paper's Figure 2 shows for UMLS how often walks in training end at an answer that is true but unknown to "
-        "training, and so are wronged by a reward of 0. The paper does not print its numbers; nothing was read off its picture."
+        "The paper's Figure 2: how often walks in training end at an answer that is true but not in train, and so get a reward "
+        "of 0, on UMLS. The paper gives no numbers for it, so only ours are shown."
     )
     if not figures:
         text += " **Not run yet.**"
@@ -49,16 +49,16 @@ def figure_false_negatives(view: ResultView) -> Section:
 
 
 def figure_convergence(view: ResultView) -> Section:
-    """Dev MRR and distinct paths, epoch by epoch, of the ablation."""
+    """Dev MRR and distinct paths of the ablation, by epoch."""
     figures = []
     for data in view.scope.data_sets:
         for family, (model, recipe, base) in ABLATIONS.items():
             groups = {name: view.group(view.scope.variant(data, model, recipe, name, base)) for name in VARIANTS}
             figures += _convergence(data, family, {name: group.results for name, group in groups.items()})
     text = (
-        "The paper's Figure 4: how fast the walker and its ablations learn, and how many distinct paths they have walked. The "
-        "dotted line is what the paper's whole walker ends with on dev (its Table 3); its curves are not printed as numbers. "
-        "Of several seeds the first is shown."
+        "The paper's Figure 4: dev MRR and the number of distinct paths of the walker and its ablations, by epoch. The dotted "
+        "line is the final dev MRR of the paper's whole walker (Table 3); the paper gives no numbers for its curves. Only the "
+        "first seed is shown."
     )
     if not figures:
         text += " **Not run yet.**"
@@ -84,7 +84,7 @@ def _convergence(data: str, family: str, results: Mapping[str, Sequence[Result]]
 
 
 def curves(view: ResultView, planned: Sequence[RunSpec]) -> Section:
-    """Dev MRR by epoch of planned runs that are not finished, or were cut short."""
+    """Dev MRR by epoch of planned runs that are unfinished or were cut short."""
     figures = {}
     for spec in planned:
         group = view.group(spec)
@@ -100,12 +100,12 @@ def curves(view: ResultView, planned: Sequence[RunSpec]) -> Section:
                 figures[result.name] = _chart(
                     f"curve-{result.name}", result.name, f"{result.name}: {state}.", chart, "epoch", "dev MRR"
                 )
-    text = "How far runs have come that are not finished, or that were stopped while dev MRR could still rise."
+    text = "Runs that are unfinished, or were stopped while dev MRR might still have risen."
     return Section("curves", "Unfinished runs", text if figures else "There are none.", tuple(figures.values()))
 
 
 def appendix_dropout(view: ResultView) -> Section:
-    """Rates of action dropout and the sweep."""
+    """Rates of action dropout, and a sweep of them."""
     series = []
     for data in view.scope.data_sets:
         found = [(rate, view.group(view.scope.swept(data, rate)).mean("valid")) for rate in view.scope.rates(data)]
@@ -113,17 +113,17 @@ def appendix_dropout(view: ResultView) -> Section:
         if points:
             series.append(Series(TITLES[data], points))
     text = (
-        "The paper's rates, ours, and what a sweep says: the recipe `modern` without guidance, a ComplEx reward, few epochs, "
-        "one seed, dev MRR by the policy. The paper finds that denser graphs need more."
+        "The paper's rates, ours, and those of a sweep: the recipe `modern` without guidance, ComplEx as the scorer, few epochs, "
+        "one seed, dev MRR by the policy. The paper finds that denser graphs need higher rates."
     )
     figures = []
     if series:
-        caption = "Dev MRR by the policy over the rate of action dropout."
+        caption = "Dev MRR by the policy, by rate of action dropout."
         figures.append(_chart("dropout-sweep", "Action dropout", caption, series, "rate of action dropout", "dev MRR"))
     return Section("appendix-dropout", "Appendix: rates of action dropout", text, (rates_table(view), *figures))
 
 
 def _points(results: Sequence[Result], key: str, scale: float) -> list[tuple[float, float]]:
-    """A column of the history of the first run."""
+    """A column of the first run's history."""
     history: list[dict[str, Any]] = results[0].history if results else []
     return [(record["epoch"], scale * record[key]) for record in history if record.get(key) is not None]

@@ -1,9 +1,9 @@
-"""The ledger: one JSON file for every run, in folders by kind. Files are added, and not changed but for what they lack.
+"""The ledger: one JSON file per run, in folders by kind. Files are added; an existing file only gains keys that it lacks.
 
-| folder | what is in it |
+| folder | content |
 |---|---|
 | `scorers/`, `walkers/`, `ensembles/` | finished runs: command, settings, data, source, machine, time, memory, history, metrics |
-| `unfinished/` | runs that have begun: as far as they have come, without test numbers |
+| `unfinished/` | runs under way: their state so far, without test numbers |
 | `data/` | counts of the data sets |
 """
 
@@ -28,20 +28,20 @@ FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
 UNFINISHED, DATA = "unfinished", "data"
 DONE = "done"
 GROUPS = {"scorer": ("scorer",), "walker": ("graph", "walk", "walker")}
-DEFAULTS: dict[str, dict[str, Any]] = Settings().model_dump()  # of settings that a result does not have
+DEFAULTS: dict[str, dict[str, Any]] = Settings().model_dump()  # for settings that a result does not have
 SPLITS = ("valid", "valid_complete_filter", "test")
 
 
 @dataclass(frozen=True)
 class Result:
-    """A run of the ledger; `content` is what its file says."""
+    """A run of the ledger; `content` is that of its file, with the names of today."""
 
     kind: str
     content: Mapping[str, Any]
 
     @property
     def name(self) -> str:
-        """Of the run, and of its file."""
+        """The name of the run, and of its file."""
         return str(self.content["name"])
 
     @property
@@ -54,8 +54,8 @@ class Result:
         """Settings by group; an ensemble has none."""
         if self.kind == "ensemble":
             return {}
-        said = self.content["settings"]
-        groups = {"scorer": said} if self.kind == "scorer" else said
+        settings = self.content["settings"]
+        groups = {"scorer": settings} if self.kind == "scorer" else settings
         return {group: DEFAULTS[group] | values for group, values in groups.items()}
 
     @property
@@ -70,7 +70,7 @@ class Result:
 
     @property
     def model(self) -> str:
-        """The scorer's model: of the run itself, or of what rewards the walker; "" for none."""
+        """The model of the scorer, or of the walker's scorer; "" without one."""
         if self.kind == "scorer":
             return str(self.own["model"])
         scorer = self.content.get("scorer")
@@ -80,7 +80,7 @@ class Result:
 
     @property
     def rewarded_by(self) -> str:
-        """What tells the scorers of walkers apart but for their seeds: the model, and of an ensemble its members."""
+        """The identity of a walker's scorer apart from its seed: the model, and of an ensemble its members."""
         members = (self.content.get("scorer") or {}).get("members", [])
         kept = [{name: value for name, value in member["settings"].items() if name != "seed"} for member in members]
         return f"{self.model} {kept}" if kept else self.model
@@ -92,7 +92,7 @@ class Result:
 
     @property
     def trained_on_dev(self) -> bool:
-        """Whether the dev facts were learnt too, as for the paper's last model on NELL-995."""
+        """Whether it was also trained on dev, as the paper's final model on NELL-995."""
         return bool(self.own.get("train_on_valid") or self.content.get("trained_on_dev"))
 
     @property
@@ -102,7 +102,7 @@ class Result:
 
     @property
     def started_from(self) -> str:
-        """The checksum of the weights that a walker began with; empty if it began with none."""
+        """The checksum of the weights that a walker started from; empty if it started from none."""
         return str(self.content.get("started_from", {}).get("weights_sha256", ""))
 
     @property
@@ -117,16 +117,16 @@ class Result:
 
     @property
     def epochs(self) -> int:
-        """How many were done, those of the walker that it began with among them."""
+        """The number of epochs, those of the walker that it started from included."""
         return int(self.content.get("epochs", 0))
 
     @property
     def seconds(self) -> float:
-        """Of training."""
+        """The seconds of training."""
         return float(self.content.get("training_seconds", 0.0))
 
     def numbers(self, split: str, by: str = POLICY) -> Mapping[str, Any] | None:
-        """The metrics of a split, None if it was not evaluated; walkers have several rankings."""
+        """The metrics of a split, of a walker by one of its rankings; None if it was not evaluated."""
         found = self.content.get(split)
         if not found or self.kind != "walker":
             return found
@@ -141,13 +141,13 @@ class Result:
 
     @property
     def epochs_of_recipe(self) -> int:
-        """As many as its recipe has; 0 of an ensemble."""
+        """The epochs of its recipe; 0 of an ensemble."""
         return 0 if self.kind == "ensemble" else _epochs_of_recipe(self.kind, self.data, self.own)
 
     def was_cut(self, epochs: int) -> bool:
-        """Whether it ended before so many epochs although dev MRR had not stopped to rise, as its patience has it.
+        """Whether it ended before so many epochs although dev MRR might still have risen, given its patience.
 
-        An ensemble was, if one of its members was cut by its recipe.
+        An ensemble was cut short if one of its members ended before the epochs of its recipe.
         """
         if self.kind == "ensemble":
             return _scorer_was_cut(self.data, self.content)
@@ -159,32 +159,34 @@ class Result:
 
     @property
     def has_cut_scorer(self) -> bool:
-        """Whether what rewards a walker was cut by its recipe."""
+        """Whether the walker's scorer ended before the epochs of its recipe while dev MRR might still have risen."""
         return _scorer_was_cut(self.data, self.content.get("scorer") or {})
 
     def fits(self, spec: RunSpec) -> bool:
-        """Whether it is a run as wanted, whatever its seed and, unless that is said, its budget."""
+        """Whether it is a run of the spec, whatever its seed and, unless the spec overrides it, its budget."""
         if self.kind != spec.kind or self.data != spec.data or self.started_from:
             return False
         if spec.kind == "walker" and self.model != (spec.model if spec.needs_scorer else ""):
             return False
-        said = {override.partition("=")[0].strip() for override in spec.overrides}
-        theirs: dict[str, dict[str, Any]] = spec.settings.model_dump()
+        overridden = {override.partition("=")[0].strip() for override in spec.overrides}
+        expected: dict[str, dict[str, Any]] = spec.settings.model_dump()
         names = (
             (group, name)
             for group in GROUPS[self.kind]
-            for name in theirs[group]
-            if name != "seed" and (name not in BUDGET or f"{group}.{name}" in said)
+            for name in expected[group]
+            if name != "seed" and (name not in BUDGET or f"{group}.{name}" in overridden)
         )
-        return all(self.settings[group].get(name) == theirs[group][name] for group, name in names)
+        return all(self.settings[group].get(name) == expected[group][name] for group, name in names)
 
 
 class Ledger:
-    """All results below a folder."""
+    """The results below a folder."""
 
     def __init__(self, folder: Path) -> None:
         if folder.exists() and not folder.is_dir():
-            raise RunError("this is a file, not a folder", path=folder, remedy="Name a folder; it is created.")
+            raise RunError(
+                "this is a file, not a folder", path=folder, remedy="Choose a folder; it is created if it does not exist."
+            )
         self.folder = folder
 
     @cached_property
@@ -205,21 +207,19 @@ class Ledger:
 
     @cached_property
     def data(self) -> dict[str, dict[str, Any]]:
-        """What was counted in the data sets, by name."""
+        """The statistics of the data sets, by name."""
         return {path.stem: self._read(path) for path in sorted((self.folder / DATA).glob("*.json"))}
 
-    def find(self, spec: RunSpec, *, having_learnt_dev: bool = False) -> list[Result]:
-        """The runs as wanted, the best on dev for each seed, finished ones before others, by seed."""
-        return best_of_seeds(
-            result for result in self.results if result.trained_on_dev == having_learnt_dev and result.fits(spec)
-        )
+    def find(self, spec: RunSpec, *, trained_on_dev: bool = False) -> list[Result]:
+        """The runs of a spec of any seed: for each seed the best on dev, finished ones before others."""
+        return best_of_seeds(result for result in self.results if result.trained_on_dev == trained_on_dev and result.fits(spec))
 
     def has(self, spec: RunSpec) -> bool:
-        """Whether a finished run is as wanted, with this seed, and needs no more epochs."""
+        """Whether there is a finished run of the spec, with its seed, that needs no more epochs."""
         return self.state(spec)[0] == DONE
 
     def state(self, spec: RunSpec) -> tuple[str, Result | None]:
-        """How far a run as wanted, with this seed, has come, in a word; and the run."""
+        """The state of the run of the spec, with its seed, in a word; and the run."""
         found = next((result for result in self.find(spec) if result.seed == spec.seed), None)
         if found is None:
             return "not run", None
@@ -228,40 +228,40 @@ class Ledger:
         return "cut short" if found.was_cut(getattr(spec.settings, spec.kind).epochs) else DONE, found
 
     def add(self, kind: str, content: Mapping[str, Any]) -> Path:
-        """Write the file of a finished run; an error if there is another of that name. What it had as unfinished goes."""
+        """Write the file of a finished run, and remove its unfinished one; an error if there is already a result of that name."""
         path = self.require_free(kind, content["name"])
         self._write(path, content)
         (self.folder / UNFINISHED / path.name).unlink(missing_ok=True)
         return path
 
     def require_free(self, kind: str, name: str) -> Path:
-        """The file that a finished run of that name would have; an error if there is one, or if it is no name of a file."""
+        """The file of a finished run of that name; an error if it exists, or if the name cannot be a file name."""
         if not name.strip(".") or Path(name).name != name or "\\" in name:
-            raise RunError(f"{name!r} cannot be the name of a result", remedy="Take letters, digits and hyphens.")
+            raise RunError(f"{name!r} cannot be the name of a result", remedy="Use letters, digits and hyphens.")
         path = self.folder / FOLDERS[kind] / f"{name}.json"
         if path.exists():
-            remedy = "Results are not overwritten: give the new run another name."
-            raise RunError("there is a result of that name already", path=path, remedy=remedy)
+            remedy = "Results are never overwritten: choose another name."
+            raise RunError("there is already a result of that name", path=path, remedy=remedy)
         return path
 
     def note_unfinished(self, content: Mapping[str, Any]) -> Path:
-        """Write how far a run has come; what was noted before stays if it had come further."""
+        """Write the state of an unfinished run, unless the file has a longer history."""
         path = self.folder / UNFINISHED / f"{content['name']}.json"
         if not path.exists() or len(self._read(path).get("history", [])) <= len(content["history"]):
             self._write(path, content)
         return path
 
     def extend(self, result: Result, more: Mapping[str, Any]) -> None:
-        """Add what the file of a result lacks; what it says stays."""
+        """Add keys that the file of a result lacks; existing ones stay."""
         added = {name: value for name, value in more.items() if name not in result.content}
         self._write(self.folder / FOLDERS[result.kind] / f"{result.name}.json", {**result.content, **added})
 
-    def add_data(self, name: str, counts: Mapping[str, Any]) -> None:
-        """Write the counts of a data set."""
-        self._write(self.folder / DATA / f"{name}.json", counts)
+    def add_data(self, name: str, statistics: Mapping[str, Any]) -> None:
+        """Write the statistics of a data set."""
+        self._write(self.folder / DATA / f"{name}.json", statistics)
 
     def free_name(self, spec: RunSpec, used: Sequence[str] = ()) -> RunSpec:
-        """The run under a name that no result of other settings has: with v2, v3, … before the seed."""
+        """The spec under a name that no result has: with v2, v3, … before the seed."""
         version, free = 1, spec
         while (self.folder / FOLDERS[spec.kind] / f"{free.name}.json").exists() or free.name in used:
             version += 1
@@ -273,18 +273,16 @@ class Ledger:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise RunError(
-                f"this file of the ledger cannot be read ({error})", path=path, remedy="Restore or remove it."
-            ) from None
+            raise RunError(f"the file cannot be read ({error})", path=path, remedy="Restore or remove it.") from None
         needed = {DATA: set(), FOLDERS["ensemble"]: {"name", "data"}}.get(path.parent.name, {"name", "data", "settings"})
         if not isinstance(content, dict) or not needed <= content.keys():
-            raise RunError("this is not a file of a ledger", path=path, remedy="Remove it.")
+            raise RunError("this is not a result file", path=path, remedy="Remove it.")
         return _migrated(content)
 
     def _write(self, path: Path, content: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-        for name in ("results", "data"):  # to be read again
+        for name in ("results", "data"):  # read them again next time
             self.__dict__.pop(name, None)
 
 
@@ -307,12 +305,12 @@ def _migrated(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _epochs_of_recipe(kind: str, data: str, own: Mapping[str, Any]) -> int:
-    said = [f"{kind}.recipe={own['recipe']}", *([f"scorer.model={own['model']}"] if kind == "scorer" else [])]
-    return int(getattr(load_settings(data, overrides=said), kind).epochs)
+    recipe = [f"{kind}.recipe={own['recipe']}", *([f"scorer.model={own['model']}"] if kind == "scorer" else [])]
+    return int(getattr(load_settings(data, overrides=recipe), kind).epochs)
 
 
 def _scorer_was_cut(data: str, about: Mapping[str, Any]) -> bool:
-    """As `Result.was_cut`, of a scorer or an ensemble; of older results, which say less, nothing is known."""
+    """Like `Result.was_cut`, for a scorer or an ensemble; False for older results, which lack the epochs."""
     if "members" in about:
         return any(_scorer_was_cut(data, member) for member in about["members"])
     if about.get("kind") != "scorer" or not about.get("best_epoch"):
@@ -324,7 +322,7 @@ def _scorer_was_cut(data: str, about: Mapping[str, Any]) -> bool:
 
 
 def best_of_seeds(results: Iterable[Result]) -> list[Result]:
-    """The best on dev for each seed, finished ones before others, by seed."""
+    """For each seed the best result on dev, finished ones before others; in the order of seeds."""
     best: dict[int, Result] = {}
     for result in results:
         best[result.seed] = max(best.get(result.seed, result), result, key=_preference)
@@ -332,5 +330,5 @@ def best_of_seeds(results: Iterable[Result]) -> list[Result]:
 
 
 def _preference(result: Result) -> tuple[bool, float]:
-    """Finished runs first, then by what dev says."""
+    """The sort key of results: whether it is finished, then the best dev MRR."""
     return result.is_finished, max((record.get("valid_mrr") or 0.0 for record in result.history), default=0.0)

@@ -1,4 +1,4 @@
-"""What a report is made of, and how runs of the ledger become cells of its tables."""
+"""The parts of a report, and the groups of runs that its tables show."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from hopwalk.walker.decoding import POLICY
 NOT_RUN = "not run"
 CUT, UNFINISHED = "†", "‡"  # explained below every table that has them
 MEANINGS = {
-    CUT: "stopped before the recipe's epochs were done, while dev MRR could still rise, or rewarded by such a scorer",
-    UNFINISHED: "unfinished: the best on dev so far",
+    CUT: "stopped before the epochs of the recipe, while dev MRR might still have risen, or with such a scorer",
+    UNFINISHED: "unfinished: the best dev MRR so far",
 }
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text; numbers stand to the right in all columns but the first `num_text`."""
+    """A table of text; all columns but the first `num_text` are right-aligned."""
 
     title: str
     columns: tuple[str, ...]
@@ -31,14 +31,14 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """What the marks in the cells mean."""
+        """The meanings of the marks in the cells."""
         cells = [cell for row in self.rows for cell in row]
-        return [f"{mark} {told}" for mark, told in MEANINGS.items() if any(mark in cell for cell in cells)]
+        return [f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if any(mark in cell for cell in cells)]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart as SVG: with a style of its own, and for a page that has one."""
+    """A chart as SVG: with a style of its own, and without one for a page that has it."""
 
     name: str
     caption: str
@@ -48,7 +48,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """One table or figure of the paper, made again: what it says, and what it shows."""
+    """A section of the report, such as one table or figure of the paper: its text and its parts."""
 
     name: str
     title: str
@@ -58,19 +58,19 @@ class Section:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs that differ in their seed only, and how many epochs they were to have."""
+    """Runs that differ only in their seed, and the epochs planned for them."""
 
     results: tuple[Result, ...]
     planned_epochs: int
 
     @property
     def finished(self) -> list[Result]:
-        """Those with final numbers."""
+        """The finished runs."""
         return [result for result in self.results if result.is_finished]
 
     @property
     def mark(self) -> str:
-        """Whether any was cut short, or its scorer was."""
+        """The mark of a group with a run that was cut short, or whose scorer was; else empty."""
         return CUT if any(result.was_cut(self.planned_epochs) or result.has_cut_scorer for result in self.finished) else ""
 
     def values(self, split: str, metric: str = "mrr", by: str = POLICY, stratum: str = "") -> list[float]:
@@ -89,7 +89,7 @@ class Group:
         return float(np.mean(values)) if values else None
 
     def text(self, split: str, metric: str = "mrr", by: str = POLICY, stratum: str = "") -> str:
-        """A metric as it stands in a table: with its spread and mark; what there is so far; or that there is nothing."""
+        """A metric as the cell of a table: with its spread and mark; the best dev MRR so far; or "not run"."""
         values = self.values(split, metric, by, stratum)
         if values:
             return spread(values) + self.mark
@@ -102,17 +102,17 @@ class Group:
 
     @property
     def seconds(self) -> float | None:
-        """Of training, on average; None where nothing was trained, as for an ensemble."""
+        """The mean seconds of training; None for an ensemble."""
         return float(np.mean([result.seconds for result in self._trained])) if self._trained else None
 
     @property
     def epochs(self) -> str:
-        """How many were done, on average."""
+        """The mean number of epochs, as text."""
         return f"{np.mean([result.epochs for result in self._trained]):.0f}" if self._trained else ""
 
     @property
     def shown(self) -> Sequence[Result]:
-        """Those that numbers come from: the finished ones or, where there is none, all."""
+        """The runs that numbers come from: the finished ones or, if there are none, all."""
         return self.finished or self.results
 
     @property
@@ -121,21 +121,21 @@ class Group:
 
 
 class ResultView:
-    """The ledger as the tables ask for it: within a scope."""
+    """The ledger as the tables read it, within a scope."""
 
     def __init__(self, ledger: Ledger, scope: Scope) -> None:
         self.ledger, self.scope = ledger, scope
 
     def group(self, spec: RunSpec, *, for_test: bool = False) -> Group:
-        """The runs as wanted, of all seeds; for test those that have learnt dev too, where there are such."""
+        """The runs of a spec, of all seeds; `for_test` those that were also trained on dev, if there are any."""
         results = self.ledger.find(spec)
-        learnt = self.ledger.find(spec, having_learnt_dev=True) if for_test else []
-        as_the_recipe_has_it = replace(spec, most_epochs=0).settings
-        return Group(tuple(learnt or results), getattr(as_the_recipe_has_it, spec.kind).epochs)
+        with_dev = self.ledger.find(spec, trained_on_dev=True) if for_test else []
+        unlimited = replace(spec, most_epochs=0).settings
+        return Group(tuple(with_dev or results), getattr(unlimited, spec.kind).epochs)
 
 
 def spread(values: Sequence[float]) -> str:
-    """The mean, and the standard deviation where there are several.
+    """The mean of some values, with their standard deviation if there are several.
 
     >>> spread([94.0, 95.0]), spread([40.25])
     ('94.5 ± 0.7', '40.2')
@@ -144,5 +144,5 @@ def spread(values: Sequence[float]) -> str:
 
 
 def beside(ours: str, papers: float | None) -> str:
-    """Ours with the paper's in brackets."""
+    """Our number, with the paper's in brackets."""
     return ours if papers is None else f"{ours} ({papers:.1f})"

@@ -1,4 +1,4 @@
-"""What there is to make again, and which runs each needs."""
+"""The tables and figures to reproduce, and the runs that each needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hopwalk.errors import UnknownNameError, did_you_mean
 from hopwalk.paper.published import TITLES
-from hopwalk.paper.run_spec import NOBODY, SMALL, RunSpec
+from hopwalk.paper.run_spec import NO_SCORER, SMALL, RunSpec
 
 FIVE = (0, 1, 2, 3, 4)
 SCORERS = ("distmult", "complex", "conve")
@@ -18,7 +18,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {  # of Table 3
 }
 LABELS = {"whole": "", "−RS": "no-rs", "−AD": "no-ad"}
 UNGUIDED = ("walker.guidance=0.0", "walker.rerank_weight=0.0")
-RATES = {  # of action dropout, to see the trend against fan-out
+RATES = {  # of action dropout in the sweep, to see the trend against fan-out
     "umls": (0.0, 0.3, 0.5, 0.8, 0.95),
     "kinship": (0.0, 0.3, 0.5, 0.8, 0.95),
     "fb15k-237": (0.1, 0.5, 0.9),
@@ -40,9 +40,9 @@ QUICK_RATES = (0.0, 0.5, 0.95)
 
 @dataclass(frozen=True)
 class Scope:
-    """Which data sets and seeds, and what is changed in every run: nothing, or what makes it quick.
+    """The data sets and seeds of a reproduction, and the `changes` of settings in every run, such as those of a quick one.
 
-    `seeds` are None where each table has its own. `most_epochs` limits every run, 0 for no limit.
+    With `seeds` None, each table has its own. `most_epochs` limits every run, 0 for no limit.
     """
 
     data_sets: tuple[str, ...] = tuple(TITLES)
@@ -58,14 +58,14 @@ class Scope:
     def walker(
         self, data: str, model: str, recipe: str, seed: int = 0, overrides: Sequence[str] = (), label: str = ""
     ) -> RunSpec:
-        """A walker within the scope; with what makes it quick, its scorer too."""
-        said = {override.partition("=")[0] for override in overrides}
-        own = tuple(change for change in self.changes if change.partition("=")[0] not in said)
+        """A walker within the scope; changes of the scorer's settings apply to its scorer."""
+        overridden = {override.partition("=")[0] for override in overrides}
+        own = tuple(change for change in self.changes if change.partition("=")[0] not in overridden)
         labels = [part for part in (label, "quick" if self.changes else "") if part]
         return RunSpec("walker", data, model, recipe, seed, (*overrides, *own), "-".join(labels), self.most_epochs)
 
     def variant(self, data: str, model: str, recipe: str, name: str, base: Sequence[str] = (), seed: int = 0) -> RunSpec:
-        """A walker whole, without reward shaping, or without action dropout; `base` are changes of all three."""
+        """A walker of the ablation: whole, without reward shaping, or without action dropout; `base` are changes of all three."""
         labels = [part for part in ("unguided" if UNGUIDED[0] in base else "", LABELS[name]) if part]
         return self.walker(data, model, recipe, seed, (*base, *VARIANTS[name]), "-".join(labels))
 
@@ -79,8 +79,8 @@ class Scope:
         """The rates of the sweep."""
         return QUICK_RATES if self.changes else RATES[data]
 
-    def chosen(self, seeds: Sequence[int]) -> tuple[int, ...]:
-        """The seeds asked for, or else those given."""
+    def seeds_or(self, seeds: Sequence[int]) -> tuple[int, ...]:
+        """The seeds of the scope, or the given ones if it has none."""
         return self.seeds if self.seeds is not None else tuple(seeds)
 
     def _of(self, prefix: str) -> tuple[str, ...]:
@@ -105,23 +105,23 @@ def _nothing(scope: Scope) -> Iterable[RunSpec]:
 
 def _table_2(scope: Scope) -> Iterable[RunSpec]:
     for data in scope.data_sets:
-        for seed in scope.chosen((0,)):
+        for seed in scope.seeds_or((0,)):
             for recipe in ("modern", "paper") if data in SMALL else ("modern",):
                 yield from (scope.scorer(data, model, recipe, seed) for model in SCORERS)
             yield scope.walker(data, "complex", "modern", seed)
-            yield scope.walker(data, NOBODY, "minerva", seed)
+            yield scope.walker(data, NO_SCORER, "minerva", seed)
             yield from (scope.walker(data, model, "paper", seed) for model in ("conve", "complex"))
 
 
 def _ablation(scope: Scope) -> Iterable[RunSpec]:
     for data in scope.data_sets:
-        for seed in scope.chosen((0,)):
+        for seed in scope.seeds_or((0,)):
             yield from (scope.variant(data, "conve", "paper", name, seed=seed) for name in VARIANTS)
 
 
 def _seeds(scope: Scope) -> Iterable[RunSpec]:
     for data in scope.data_sets:
-        for seed in scope.chosen(FIVE[:2] if scope.changes else FIVE if data in SMALL else (0,)):
+        for seed in scope.seeds_or(FIVE[:2] if scope.changes else FIVE if data in SMALL else (0,)):
             yield scope.scorer(data, "conve", "modern", seed)
             yield scope.walker(data, "complex", "modern", seed)
             yield scope.walker(data, "conve", "paper", seed)
@@ -139,22 +139,22 @@ def _false_negatives(scope: Scope) -> Iterable[RunSpec]:
 TARGETS = {
     target.name: target
     for target in (
-        Target("table1", "the data sets: entities, relations, facts, degrees", _nothing),
-        Target("table2", "all models on all sets, on test; ours beyond the paper; what the paper quotes", _table_2),
+        Target("table1", "data sets: entities, relations, facts, degrees", _nothing),
+        Target("table2", "all models on all data sets, on test; ours beyond the paper; the models it quotes", _table_2),
         Target("table3", "ablation on dev: the whole walker, without reward shaping, without action dropout", _ablation),
         Target("table4", "the same for to-many and to-one relations", _ablation),
-        Target("table5", "the same for seen and unseen questions", _ablation),
-        Target("figure-false-negatives", "answers found that training does not know, over the first 20 epochs", _false_negatives),
+        Target("table5", "the same for seen and unseen queries", _ablation),
+        Target("figure-false-negatives", "false negatives hit in the first 20 epochs of training", _false_negatives),
         Target("figure-convergence", "dev MRR and distinct paths per epoch: whole, −RS, −AD", _ablation),
         Target("appendix-seeds", "mean and deviation over seeds: five on UMLS and Kinship, one elsewhere", _seeds),
-        Target("appendix-dev-complete", "the ablation on dev with the complete graph", _ablation),
-        Target("appendix-dropout", "rates of action dropout, and a sweep that shows their trend against fan-out", _sweep),
+        Target("appendix-dev-complete", "the ablation on dev with the complete filter", _ablation),
+        Target("appendix-dropout", "rates of action dropout, and a sweep of them", _sweep),
     )
 }
 
 
 def targets_of(names: Sequence[str]) -> list[Target]:
-    """The targets by name, in the order of the paper; "all" are all."""
+    """The targets of these names, in the order of the paper; "all" stands for all."""
     for name in names:
         if name != "all" and name not in TARGETS:
             remedy = did_you_mean(name, ["all", *TARGETS]) or f"There are: all, {', '.join(TARGETS)}."
@@ -163,11 +163,11 @@ def targets_of(names: Sequence[str]) -> list[Target]:
 
 
 def planned(targets: Iterable[Target], scope: Scope) -> list[RunSpec]:
-    """The runs that the targets need, each once, scorers before the walkers they reward."""
-    spec: dict[str, RunSpec] = {}
+    """The runs that the targets need, each once, scorers before the walkers that use them."""
+    specs: dict[str, RunSpec] = {}
     for target in targets:
-        for run in target.plan(scope):
-            if run.needs_scorer:
-                spec.setdefault(run.scorer.name, run.scorer)
-            spec.setdefault(run.name, run)
-    return list(spec.values())
+        for spec in target.plan(scope):
+            if spec.needs_scorer:
+                specs.setdefault(spec.scorer.name, spec.scorer)
+            specs.setdefault(spec.name, spec)
+    return list(specs.values())

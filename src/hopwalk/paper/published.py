@@ -1,4 +1,4 @@
-"""The paper's numbers, to put ours beside. Shares and metrics are x 100, metrics those of tails only."""
+"""The numbers of the paper. Shares and metrics are in percent; metrics are those of tail queries."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Ablation(NamedTuple):
     no_ad: float
 
 
-# MRR on dev, test facts unknown.
+# MRR on dev; test facts are not filtered.
 TABLE_3: dict[str, Ablation] = {
     "umls": Ablation(73.0, 67.7, 61.3),
     "kinship": Ablation(75.0, 66.5, 65.4),
@@ -96,7 +96,7 @@ TABLE_3: dict[str, Ablation] = {
     "nell-995": Ablation(78.8, 78.4, 76.1),
 }
 
-# The same with the complete graph: test facts left out of the ranking too (appendix).
+# The same with the complete filter: test facts are filtered too (appendix).
 DEV_COMPLETE: dict[str, Ablation] = {
     "umls": Ablation(95.1, 85.6, 76.2),
     "kinship": Ablation(86.8, 75.7, 75.9),
@@ -107,7 +107,7 @@ DEV_COMPLETE: dict[str, Ablation] = {
 
 
 class Stratum(NamedTuple):
-    """A part of the dev questions: its share, and the MRRs there; None where there are no such questions."""
+    """A part of the dev queries: its share, and its MRRs; None if it is empty."""
 
     share: float
     mrr: Ablation | None

@@ -1,4 +1,4 @@
-"""From a run folder to what the ledger says of it."""
+"""From a run folder to its result in the ledger."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ OF_SCORER = ("filter", "ties", "tails", "heads", "both", "strata")
 OF_WALKER = ("filter", "ties", "tails", "strata")
 
 
-def note_beginning(folder: Path) -> None:
-    """Keep beside the folder what source and machine the run began with, should it go on another day."""
-    if not (begun := _begun_file(folder)).exists():
-        begun.parent.mkdir(parents=True, exist_ok=True)
-        write_text(begun, json.dumps(describe_source()))
+def record_beginning(folder: Path) -> None:
+    """Write the source and machine that a run begins with beside its folder, in case it is resumed later."""
+    if not (beginning := _beginning_file(folder)).exists():
+        beginning.parent.mkdir(parents=True, exist_ok=True)
+        write_text(beginning, json.dumps(describe_source()))
 
 
-def _begun_file(folder: Path) -> Path:
+def _beginning_file(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.source.json")
 
 
 def record(folder: str | Path, ledger: Ledger, *, name: str = "", note: str = "", untrained_control: bool = False) -> Path:
-    """Rank a finished run, however it was made, and note it in a ledger, called as its folder if not otherwise; the file."""
+    """Evaluate a finished run and add it to a ledger, by default under the name of its folder. Returns the file."""
     folder = Path(folder)
     run = Run.open(folder)
     if not run.is_finished:
         raise RunError("the run is not finished", path=folder, remedy="Resume its training first.")
     kind, name = run.about["kind"], name or folder.resolve().name.removeprefix("walker-")
-    ledger.require_free(kind, name)  # now, not after ranking
+    ledger.require_free(kind, name)  # now, not after the evaluation
     content = describe(folder, name, command_of(run), note)
     return ledger.add(
         kind, content | measure(kind, folder, trained_on_dev=run.trained_on_valid, untrained_control=untrained_control)
@@ -61,9 +61,9 @@ def record(folder: str | Path, ledger: Ledger, *, name: str = "", note: str = ""
 
 
 def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str, Any]:
-    """What a run says of itself, finished or not, without metrics."""
+    """The result of a run, finished or not, without metrics."""
     run = Run.open(folder)
-    about, history, begun = run.about, run.history, _begun_file(folder)
+    about, history, beginning = run.about, run.history, _beginning_file(folder)
     kind, is_finished = about["kind"], run.is_finished
     last = history[-1] if history else {}
     best = max(history, key=lambda record: record.get("valid_mrr", record["epoch"]), default={})
@@ -72,13 +72,13 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
         "kind": kind,
         "command": command,
         "note": note,
-        "source": json.loads(begun.read_text(encoding="utf-8")) if begun.exists() else describe_source(),
+        "source": json.loads(beginning.read_text(encoding="utf-8")) if beginning.exists() else describe_source(),
         "data": about["dataset"],
         "status": "finished" if is_finished else "unfinished",
     }
     if kind == "ensemble":
-        learnt = {"trained_on_dev": True} if run.settings.scorer.train_on_valid else {}
-        return content | learnt | {"members": _members(run), "calibration": about.get("calibration")}
+        on_dev = {"trained_on_dev": True} if run.settings.scorer.train_on_valid else {}
+        return content | on_dev | {"members": _members(run), "calibration": about.get("calibration")}
     groups = {group: getattr(run.settings, group).model_dump() for group in GROUPS[kind]}
     names = SCORER_HISTORY if kind == "scorer" else WALKER_HISTORY
     before = about.get(STARTED_FROM, {})
@@ -102,7 +102,7 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
 
 
 def command_of(run: Run) -> str:
-    """The command that makes such a run by hand: its recipe, and every setting that differs from it."""
+    """The command that makes such a run: its recipe, and every setting that differs from it."""
     kind, data = run.about["kind"], run.about["dataset"]["name"]
     if kind == "ensemble":
         combined = [shlex.quote(name) for name in run.about.get("combined_from", run.about["members"])]
@@ -110,26 +110,26 @@ def command_of(run: Run) -> str:
     if "adopted_from" in run.about:
         return f"hopwalk.from_pykeen(…), trained by {run.about['adopted_from']}"
     own = getattr(run.settings, kind)
-    said = [f"{kind}.recipe={own.recipe}", f"{kind}.seed={own.seed}"]
+    overrides = [f"{kind}.recipe={own.recipe}", f"{kind}.seed={own.seed}"]
     if kind == "scorer":
-        said.append(f"scorer.model={own.model}")
+        overrides.append(f"scorer.model={own.model}")
         options = f"--scorer {own.model} --recipe {own.recipe} --seed {own.seed}"
     else:
         reward = about_scorer(run.path)
         model = reward and ("ENSEMBLE" if reward.get("kind") == "ensemble" else reward["settings"]["model"])
         start = run.about.get(STARTED_FROM)
-        model = model.upper() if model and start else model  # capitals stand for a folder
+        model = model.upper() if model and start else model  # capitals stand for a run folder
         options = f"--walker {own.recipe} --seed {own.seed}" + (f" --reward {model}" if model else "")
         if reward and not start and reward.get("kind") != "ensemble":
             options += f" --recipe {reward['settings']['recipe']}"
             options += f" --set scorer.seed={reward['settings']['seed']}" if reward["settings"]["seed"] != own.seed else ""
         options += f" --start {shlex.quote(start['folder'])}" if start else ""
-    usual = load_settings(data if data in preset_names() else "default", overrides=said).model_dump()
+    defaults = load_settings(data if data in preset_names() else "default", overrides=overrides).model_dump()
     changes = (
         f"--set {shlex.quote(f'{group}.{name}={value if isinstance(value, str) else json.dumps(value)}')}"
         for group in GROUPS[kind]
         for name, value in getattr(run.settings, group).model_dump().items()
-        if value != usual[group][name]
+        if value != defaults[group][name]
     )
     return " ".join([f"hopwalk train {data} {options}", *changes])
 
@@ -137,10 +137,10 @@ def command_of(run: Run) -> str:
 def measure(
     kind: str, folder: Path, *, trained_on_dev: bool, splits: tuple[str, ...] = (), untrained_control: bool = False
 ) -> dict[str, Any]:
-    """The metrics of a finished run on dev, on dev with the complete graph, and on test; or some of the three."""
-    spec = splits or (("test",) if trained_on_dev else ("valid", "valid_complete_filter", "test"))
+    """The metrics of a finished run on dev, on dev with the complete filter, and on test; or on some of these."""
+    names = splits or (("test",) if trained_on_dev else ("valid", "valid_complete_filter", "test"))
     found = {}
-    for name in spec:
+    for name in names:
         split, complete = ("test", False) if name == "test" else ("valid", name == "valid_complete_filter")
         if kind == "walker":
             evaluations = evaluate_run(folder, split, complete_filter=complete, untrained_control=untrained_control)
@@ -155,15 +155,15 @@ def _some(values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def about_scorer(folder: Path) -> dict[str, Any] | None:
-    """What rewards the walker of a folder; None for nothing."""
+    """The description of a walker's scorer; None without one."""
     return _about(Run.open(folder / "scorer")) if (folder / "scorer" / "run.json").exists() else None
 
 
 def _about(run: Run) -> dict[str, Any]:
-    """What a scorer or an ensemble says of itself, in short."""
+    """A short description of a scorer or an ensemble."""
     shown = ("kind", "valid_mrr", "epochs", "best_epoch", "seconds")
-    said = {"settings": run.settings.scorer.model_dump()} | {key: run.about[key] for key in shown if key in run.about}
-    return said | ({"members": _members(run)} if "members" in run.about else {})
+    about = {"settings": run.settings.scorer.model_dump()} | {key: run.about[key] for key in shown if key in run.about}
+    return about | ({"members": _members(run)} if "members" in run.about else {})
 
 
 def _members(ensemble: Run) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The report: the paper's tables and figures with ours beside them, as Markdown and as one HTML file that needs nothing else."""
+"""The report: our tables and figures beside the paper's, as Markdown and as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ SECTIONS: dict[str, Callable[[ResultView], Section]] = {
     "appendix-dev-complete": appendix_dev_complete,
     "appendix-dropout": appendix_dropout,
 }
-TITLE = "The paper, made again"
+TITLE = "The paper, reproduced"
 INTRODUCTION = (
-    "Tables and figures of *Multi-Hop Knowledge Graph Reasoning with Reward Shaping* (Lin, Socher and Xiong, EMNLP 2018), made "
-    "again with hopwalk. Every number of ours comes from a run in the ledger; the last section lists them. The paper's numbers "
-    "are in brackets. *Not run* means just that."
+    "Tables and figures of *Multi-Hop Knowledge Graph Reasoning with Reward Shaping* (Lin, Socher and Xiong, EMNLP 2018), "
+    "reproduced with hopwalk. Each of our numbers comes from a run in the ledger; the last section lists the runs. The paper's "
+    "numbers are in brackets."
 )
 QUICK_NOTE = (
-    "**This is a quick run**: few epochs and small models, to see that everything works. Its numbers say nothing of the method."
+    "**This is a quick run** with few epochs and small models, to test that everything works. Its numbers say nothing "
+    "about the method."
 )
 PAGE_STYLE = (
     ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 "
@@ -49,13 +50,13 @@ PAGE_STYLE = (
 
 
 def sections_of(targets: Sequence[Target], view: ResultView) -> list[Section]:
-    """The sections of a report: one for each target, then what is unfinished, what is missing, and which runs there are."""
+    """The sections of a report: one per target, then unfinished runs, missing runs, and all runs."""
     made = [SECTIONS[target.name](view) for target in targets]
     return [*made, curves(view, planned(targets, view.scope)), _missing(targets, view), _runs(view)]
 
 
 def write_report(folder: Path, targets: Sequence[Target], view: ResultView) -> list[Path]:
-    """Write `report.md` with its `figures/`, and `report.html`; the files."""
+    """Write `report.md` with its `figures/`, and `report.html`. Returns the two files."""
     sections = sections_of(targets, view)
     is_quick = bool(view.scope.changes)
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +67,7 @@ def write_report(folder: Path, targets: Sequence[Target], view: ResultView) -> l
 
 
 def write_figures(folder: Path, sections: Sequence[Section]) -> None:
-    """Write the charts, each to a file of its own."""
+    """Write each chart to a file."""
     for name, svg in figures_of(sections).items():
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / f"{name}.svg", svg)
@@ -99,7 +100,7 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def html(sections: Sequence[Section], *, is_quick: bool = False) -> str:
-    """The report as one HTML file: no scripts, nothing from elsewhere, one style that its own policy allows."""
+    """The report as one HTML file: no scripts, no links to other hosts, and a policy that allows its own style only."""
     style = PAGE_STYLE + STYLE
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -135,7 +136,7 @@ def _html_figure(figure: Figure) -> str:
 
 
 def _inline(text: str) -> str:
-    """The little Markdown that our texts use, as HTML."""
+    """The Markdown that our texts use, as HTML."""
     text = escape(text)
     for mark, tag in ((r"\*\*", "strong"), (r"\*", "em"), ("`", "code")):
         text = re.sub(rf"{mark}(.+?){mark}", rf"<{tag}>\1</{tag}>", text)
@@ -148,15 +149,15 @@ def _missing(targets: Sequence[Target], view: ResultView) -> Section:
     for spec in planned(targets, view.scope):
         state, found = view.ledger.state(spec)
         if state != DONE:
-            told = f"{state} after epoch {found.epochs}" if found else state
-            rows.append((spec.name, told, f"`{spec.command}`"))
-    text = "Runs that these tables and figures still lack; `hopwalk reproduce` makes them." if rows else "Nothing is missing."
+            text = f"{state} after epoch {found.epochs}" if found else state
+            rows.append((spec.name, text, f"`{spec.command}`"))
+    text = "`hopwalk reproduce` trains these." if rows else "Nothing is missing."
     table = (Table("", ("run", "state", "command"), tuple(rows), num_text=3),) if rows else ()
-    return Section("missing", "What is missing", text, table)
+    return Section("missing", "Missing runs", text, table)
 
 
 def _runs(view: ResultView) -> Section:
-    """All runs of the ledger, where each number comes from."""
+    """All runs of the ledger."""
     rows = []
     for result in sorted(view.ledger.results, key=lambda result: (result.kind, result.name)):
         if result.data in view.scope.data_sets:
@@ -176,5 +177,5 @@ def _runs(view: ResultView) -> Section:
                 )
             )
     columns = ("run", "kind", "state", "epochs", "training", "threads", "memory", "commit", "note")
-    text = "Each has a file in the ledger with its command, settings, seed, commit, machine, history and metrics."
+    text = "Each run has a file in the ledger with its command, settings, seed, commit, machine, history and metrics."
     return Section("runs", "Runs", text, (Table("", columns, tuple(rows), num_text=3),))

@@ -1,4 +1,4 @@
-"""A run that a table or figure needs: what it is called, which settings it has, which command makes it."""
+"""The specification of a run that a table or figure needs: its name, its settings, its command."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Literal
 from hopwalk.config.loading import load_settings
 from hopwalk.config.settings import Settings
 
-SMALL = ("umls", "kinship")  # with five seeds, and the paper's recipes for scorers, which go through all tails for 1,000 epochs
-NOBODY = "none"  # rewards a walker without a scorer
-# How long training may go on, how often it is looked at and what it may take: these change how far a run comes, not what it is.
-# A run that learns dev too has its blend from one that does not.
+SMALL = ("umls", "kinship")  # these have five seeds, and scorers by the paper's recipe, whose 1,000 epochs are long elsewhere
+NO_SCORER = "none"  # the model of a walker without a scorer
+# Settings of the length, evaluation and memory of training: they change how far a run comes, not which run it is. A run that is
+# also trained on dev takes its blend from one that is not.
 BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_queries", "memory_mb", "train_on_valid", "blend_weight"})
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """A scorer, or a walker that `model` rewards, by a recipe, with some settings changed; `label` is for them in the name.
+    """A scorer, or a walker with a scorer of that `model`, by a recipe with `overrides`; `label` stands for these in the name.
 
-    `most_epochs` is a limit below that of the recipe, 0 for none; it makes no other run of it.
+    `most_epochs` limits the epochs of the recipe, 0 for no limit; it does not make it another run.
 
     >>> RunSpec("walker", "umls", "conve", "paper", overrides=("walker.action_dropout=0.0",), label="no-ad").name
     'umls-paper-conve-no-ad-0'
@@ -37,38 +37,38 @@ class RunSpec:
 
     @property
     def name(self) -> str:
-        """Of the run in the ledger."""
+        """The name of the run in the ledger."""
         parts = [self.model, self.recipe] if self.kind == "scorer" else [self.recipe, self.model]
         return "-".join([self.data, *parts, *([self.label] if self.label else []), str(self.seed)])
 
     @property
     def folder(self) -> str:
-        """Of the run among all runs."""
+        """The name of the run's folder."""
         return self.name if self.kind == "scorer" else f"walker-{self.name}"
 
     @property
-    def said(self) -> list[str]:
-        """All that differs from the defaults, as `name=value`."""
+    def all_overrides(self) -> list[str]:
+        """All settings that differ from the defaults, as `name=value`: recipe, seed, model and changes."""
         recipe = [f"{self.kind}.recipe={self.recipe}", f"{self.kind}.seed={self.seed}"]
         model = [f"scorer.model={self.model}"] if self.kind == "scorer" else []
         return [*recipe, *model, *self._changes]
 
     @property
     def _changes(self) -> list[str]:
-        """What differs from the recipe."""
-        is_alone = self.kind == "walker" and self.model == NOBODY
-        changes = ["walker.reward_shaping=false", "walker.guidance=0.0"] if is_alone else []
+        """The settings that differ from the recipe, as `name=value`."""
+        has_no_scorer = self.kind == "walker" and self.model == NO_SCORER
+        changes = ["walker.reward_shaping=false", "walker.guidance=0.0"] if has_no_scorer else []
         changes += self.overrides
         if self.most_epochs:
-            named = [f"{self.kind}.recipe={self.recipe}", *([f"scorer.model={self.model}"] if self.kind == "scorer" else [])]
-            epochs = getattr(_loaded(self.data, (*named, *changes)), self.kind).epochs
+            recipe = [f"{self.kind}.recipe={self.recipe}", *([f"scorer.model={self.model}"] if self.kind == "scorer" else [])]
+            epochs = getattr(_loaded(self.data, (*recipe, *changes)), self.kind).epochs
             changes += [f"{self.kind}.epochs={self.most_epochs}"] if epochs > self.most_epochs else []
         return changes
 
     @property
     def settings(self) -> Settings:
-        """What it is trained with."""
-        return _loaded(self.data, tuple(self.said))
+        """The settings of its training."""
+        return _loaded(self.data, tuple(self.all_overrides))
 
     @property
     def needs_scorer(self) -> bool:
@@ -85,23 +85,23 @@ class RunSpec:
         return RunSpec("scorer", self.data, self.model, recipe, seed, overrides, label, self.most_epochs)
 
     @property
-    def _scorers_own(self) -> str:
-        """What the command says of the scorer where it is not the usual one."""
+    def _scorer_options(self) -> str:
+        """The options of the scorer that differ from the defaults."""
         scorer = self.scorer
         recipe = f" --recipe {scorer.recipe}" if scorer.recipe != "modern" else ""
         return recipe + (f" --set scorer.seed={scorer.seed}" if scorer.seed != self.seed else "")
 
     @property
     def command(self) -> str:
-        """The command that makes such a run by hand."""
+        """The command that makes such a run."""
         if self.kind == "scorer":
             options = f"--scorer {self.model} --recipe {self.recipe} --seed {self.seed}"
         else:
-            reward = f" --reward {self.model}{self._scorers_own}" if self.needs_scorer else ""
+            reward = f" --reward {self.model}{self._scorer_options}" if self.needs_scorer else ""
             options = f"--walker {self.recipe} --seed {self.seed}{reward}"
         return " ".join([f"hopwalk train {self.data} {options}", *(f"--set {change}" for change in self._changes)])
 
 
 @cache
-def _loaded(data: str, said: tuple[str, ...]) -> Settings:
-    return load_settings(data, overrides=said)
+def _loaded(data: str, overrides: tuple[str, ...]) -> Settings:
+    return load_settings(data, overrides=overrides)

@@ -1,4 +1,4 @@
-"""Making what is missing: runs are trained or gone on with, ranked, and noted in the ledger."""
+"""Reproduction: missing runs are trained or resumed, evaluated, and added to the ledger."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from hopwalk.walker import runs as walker_runs
 
 
 class Progress(Protocol):
-    """Called as runs are made."""
+    """Callbacks of a reproduction."""
 
     def on_run(self, number: int, total: int, spec: RunSpec) -> None:
-        """The next run begins; counted from 1."""
+        """The next run begins; `number` counts from 1."""
 
     def make_callbacks(self, plan: TrainingPlan) -> Sequence[Callback]:
         """The callbacks of the training of a scorer or walker."""
 
 
 class NullProgress:
-    """Reports nothing."""
+    """Progress that reports nothing."""
 
     def on_run(self, number: int, total: int, spec: RunSpec) -> None:
         """Nothing."""
@@ -50,7 +50,7 @@ class NullProgress:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What was done: how many of the planned runs were there, were made, are missing; and where the report is."""
+    """The result of a reproduction: the number of runs planned, made now, and still missing; and the files of the report."""
 
     num_planned: int
     num_made: int
@@ -75,14 +75,16 @@ def reproduce(
     mirror: Path | None = None,
     progress: Progress | None = None,
 ) -> Reproduced:
-    """Make tables and figures again: train what is missing, go on with what was interrupted, write the report to `out`.
+    """Reproduce tables and figures: train missing runs, resume interrupted ones, write the report to `out`.
 
-    Runs go to `out/runs` and results to `out/ledger`, unless other folders are named. `changes` are made in all runs, for trials.
-    `only` are names of planned runs, or patterns of them as `umls-*`, if not all shall be made.
+    Runs are written to `out/runs` and results to `out/ledger`, unless other folders are given. `changes` are settings of all
+    runs, for quick trials. `only` limits the runs to these names, or patterns such as `umls-*`.
     """
     for folder in (out, runs, ledger):
         if folder is not None and folder.exists() and not folder.is_dir():
-            raise RunError("this is a file, not a folder", path=folder, remedy="Name a folder; it is created.")
+            raise RunError(
+                "this is a file, not a folder", path=folder, remedy="Choose a folder; it is created if it does not exist."
+            )
     scope = scope_of(data_sets, seeds, quick=quick, changes=changes, most_epochs=most_epochs)
     targets = targets_of(names)
     view = ResultView(Ledger(ledger or out / "ledger"), scope)
@@ -92,7 +94,7 @@ def reproduce(
     made, was_interrupted = 0, False
     if train:
         if any(target.name in ("table1", "appendix-dropout") for target in targets):
-            maker.count_data(scope.data_sets)
+            maker.add_statistics(scope.data_sets)
         made, was_interrupted = maker.make_all(missing)
     else:
         for spec in missing:
@@ -105,10 +107,10 @@ def reproduce(
 
 
 def only_named(runs: Sequence[RunSpec], patterns: Sequence[str]) -> list[RunSpec]:
-    """Those of the runs whose name is one of the patterns; all if there are none."""
+    """The runs whose names match one of the patterns; all runs without patterns."""
     for pattern in patterns:
         if not any(fnmatchcase(run.name, pattern) for run in runs):
-            remedy = did_you_mean(pattern, [run.name for run in runs]) or "`--plan` lists them."
+            remedy = did_you_mean(pattern, [run.name for run in runs]) or "See the plan for their names."
             raise UnknownNameError(f"no run {pattern!r} is planned", remedy=remedy)
     return [run for run in runs if not patterns or any(fnmatchcase(run.name, pattern) for pattern in patterns)]
 
@@ -121,35 +123,35 @@ def scope_of(
     changes: Sequence[str] = (),
     most_epochs: int = 0,
 ) -> Scope:
-    """The data sets and seeds that are meant."""
-    known, spec = {fold_name(name): name for name in TITLES}, []
+    """The scope of a reproduction, from names of data sets and options."""
+    known, chosen = {fold_name(name): name for name in TITLES}, []
     for name in data_sets:
         if fold_name(name) not in known:
             raise SettingsError(f"the paper has no data set {name!r}", remedy=f"It has {', '.join(TITLES)}.")
-        spec.append(known[fold_name(name)])
-    if quick and any(name != "umls" for name in spec):
-        raise SettingsError("--quick is for umls only", remedy="Leave --data or --quick out.")
-    chosen = ("umls",) if quick else tuple(name for name in TITLES if name in spec) or tuple(TITLES)
-    return Scope(chosen, None if seeds is None else tuple(seeds), (*(QUICK if quick else ()), *changes), most_epochs)
+        chosen.append(known[fold_name(name)])
+    if quick and any(name != "umls" for name in chosen):
+        raise SettingsError("a quick reproduction has only umls", remedy="Leave out the other data sets, or make a full one.")
+    included = ("umls",) if quick else tuple(name for name in TITLES if name in chosen) or tuple(TITLES)
+    return Scope(included, None if seeds is None else tuple(seeds), (*(QUICK if quick else ()), *changes), most_epochs)
 
 
 class _Maker:
-    """Makes runs into a folder and notes them in a ledger."""
+    """Maker of runs: trains into a folder, and adds results to a ledger."""
 
     def __init__(self, ledger: Ledger, runs: Path, mirror: Path | None, progress: Progress) -> None:
         self._ledger, self._runs, self._mirror, self._progress = ledger, runs, mirror, progress
         self._loaded: tuple[str, Dataset] | None = None
 
     def make_all(self, missing: Sequence[RunSpec]) -> tuple[int, bool]:
-        """Make the runs one after the other; how many were made, and whether Ctrl-C ended it."""
+        """Make the runs one after the other. Returns the number made, and whether Ctrl-C ended it."""
         made = 0
         for number, spec in enumerate(missing, start=1):
-            if self._ledger.has(spec):  # as a run of another name
+            if self._ledger.has(spec):  # made as another run
                 continue
             self._progress.on_run(number, len(missing), spec)
             try:
                 is_made = self._make(spec)
-            except KeyboardInterrupt:  # while ranking; the run is there, and is ranked the next time
+            except KeyboardInterrupt:  # during evaluation: the run is kept, and evaluated the next time
                 is_made = False
             if not is_made:
                 return made, True
@@ -157,7 +159,7 @@ class _Maker:
         return made, False
 
     def _make(self, spec: RunSpec) -> bool:
-        """Train, rank and note a run; False if training was interrupted."""
+        """Train, evaluate and record a run; False if training was interrupted."""
         spec = self._named(spec)
         folder = self._runs / spec.folder
         scorer = None
@@ -165,7 +167,7 @@ class _Maker:
             scorer = self._scorer_of(spec, folder)
             if scorer is None:
                 return False
-        recording.note_beginning(folder)
+        recording.record_beginning(folder)
         if not self._train(spec, folder, scorer):
             self.note_unfinished(spec)
             return False
@@ -175,7 +177,7 @@ class _Maker:
         return True
 
     def _named(self, spec: RunSpec) -> RunSpec:
-        """The run under a name of its own: results and runs of that name with other settings stay as they are."""
+        """The spec under a free name: results and runs of that name with other settings stay as they are."""
         used: list[str] = []
         while True:
             free = self._ledger.free_name(spec, used)
@@ -199,7 +201,7 @@ class _Maker:
             callbacks = self._progress.make_callbacks(TrainingPlan("scorer", settings.scorer.epochs))
             run, _ = scorer_runs.train_into(folder, dataset, settings, resume=True, callbacks=callbacks)
         else:
-            if scorer is not None:  # the copy in the folder says which it is; settings must not say another
+            if scorer is not None:  # its settings are those of the scorer given
                 settings = settings.model_copy(update={"scorer": Run.open(scorer).settings.scorer})
             if (folder / "run.json").exists():
                 settings = settings.model_copy(update={"scorer": Run.open(folder).settings.scorer})
@@ -208,9 +210,9 @@ class _Maker:
         return run.is_finished
 
     def _scorer_of(self, spec: RunSpec, folder: Path) -> Path | None:
-        """The run of the scorer that rewards a walker, trained if it is not there; None if that was interrupted.
+        """The run of a walker's scorer, trained if there is none; None if that was interrupted.
 
-        A walker that has begun goes on with the copy that it has.
+        A walker that is resumed keeps the copy that it has.
         """
         if (folder / "scorer" / "run.json").exists():
             return folder / "scorer"
@@ -222,7 +224,7 @@ class _Maker:
         if not self._ledger.has(needed):
             needed = self._named(needed)
         path = self._runs / needed.folder
-        recording.note_beginning(path)
+        recording.record_beginning(path)
         if not self._train(needed, path, None):
             self.note_unfinished(needed)
             return None
@@ -232,7 +234,7 @@ class _Maker:
         return path
 
     def note_unfinished(self, spec: RunSpec) -> None:
-        """Note how far a run has come that has begun."""
+        """Record the state of a run that has begun but is not finished."""
         folder = self._runs / spec.folder
         if not (folder / "run.json").exists() or self._is_another(spec):
             return
@@ -241,7 +243,7 @@ class _Maker:
             self._ledger.note_unfinished(recording.describe(folder, spec.name, spec.command))
 
     def fill_gaps(self, view: ResultView) -> None:
-        """Rank dev with the complete graph for results of the ablation that lack it, where their run is still there."""
+        """Evaluate dev with the complete filter for results of the ablation that lack it, if their run still exists."""
         for result in ablation_results(view):
             folder, name = self._runs / f"walker-{result.name}", "valid_complete_filter"
             if not result.is_finished or result.trained_on_dev or name in result.content or not Run.is_finished_in(folder):
@@ -250,8 +252,8 @@ class _Maker:
             if all(about.get(key) == result.content.get(key) for key in ("epochs", "best_epoch")):  # still the same run
                 self._ledger.extend(result, recording.measure("walker", folder, trained_on_dev=False, splits=(name,)))
 
-    def count_data(self, data_sets: Sequence[str]) -> None:
-        """Count what is in the data sets that the ledger has no counts of."""
+    def add_statistics(self, data_sets: Sequence[str]) -> None:
+        """Add the statistics of data sets that the ledger lacks."""
         for name in data_sets:
             if name not in self._ledger.data:
                 self._ledger.add_data(name, statistics(self._dataset(name)).to_dict())

@@ -1,4 +1,4 @@
-"""What made a number: which source, on which machine. Nothing that tells whose machine it is."""
+"""The source and machine behind a number. Nothing here identifies the owner of the machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def describe_source() -> dict[str, Any]:
 
 
 def source_sha256() -> str:
-    """A hash of the names and contents of the package's Python files: it says which code ran where a commit alone does not."""
+    """A hash of the package's Python files, names and contents: it identifies the code where a commit alone does not."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
@@ -48,7 +48,7 @@ def cpu_model() -> str:
 
 def _git(*arguments: str) -> str:
     try:
-        answered = subprocess.run(["git", *arguments], cwd=PACKAGE, capture_output=True, text=True, check=True)
+        done = subprocess.run(["git", *arguments], cwd=PACKAGE, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return answered.stdout.strip()
+    return done.stdout.strip()

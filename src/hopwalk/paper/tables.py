@@ -1,4 +1,4 @@
-"""The paper's tables from the ledger, ours beside the paper's."""
+"""The paper's tables from the ledger, with our numbers beside the paper's."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from hopwalk.paper.published import (
     Ablation,
     Stratum,
 )
-from hopwalk.paper.run_spec import BUDGET, NOBODY, SMALL, RunSpec
+from hopwalk.paper.run_spec import BUDGET, NO_SCORER, SMALL, RunSpec
 from hopwalk.utils.text import duration
 from hopwalk.walker.decoding import BLEND, POLICY, RERANKED
 
 ALONE, GUIDED = "walker alone", "walker guided by the scorer"
-BEYOND = {  # ours beyond the recipes: title → kinds of runs, ranking of walkers
+BEYOND = {  # our best runs of any settings: title → kinds of runs, ranking of walkers
     ALONE: (("walker",), POLICY),  # no scorer in the walk or in the ranking, as in the paper
     GUIDED: (("walker",), POLICY),
     "walker re-ranked with the scorer": (("walker",), RERANKED),
@@ -35,7 +35,7 @@ BEYOND = {  # ours beyond the recipes: title → kinds of runs, ranking of walke
     "scorer": (("scorer", "ensemble"), ""),
 }
 MODEL_TITLES = {"distmult": "DistMult", "complex": "ComplEx", "conve": "ConvE"}
-ABLATIONS = {  # whose parts are taken away: title → scorer, recipe, changes
+ABLATIONS = {  # title → scorer, recipe, changes of all variants
     "paper, ConvE": ("conve", "paper", ()),
     "paper, ComplEx": ("complex", "paper", ()),
     "modern, not guided, ComplEx": ("complex", "modern", UNGUIDED),
@@ -61,34 +61,33 @@ def table_1(view: ResultView) -> Section:
                 f"{degree['median']:.0f} ({papers.median_degree})",
             )
         )
-    columns = ("", "entities", "relations", "facts to walk", "mean degree", "median degree")
+    columns = ("", "entities", "relations", "facts in the graph", "mean degree", "median degree")
     text = (
-        "What is in the files; the paper's counts in brackets. Degrees count the facts that an entity is the head of. For "
-        "NELL-995 the paper counts all facts, and degrees both ways; the facts to walk leave out what is held back for dev and "
-        "test."
+        "Our counts, with the paper's in brackets. The degree of an entity is the number of facts with it as head. For NELL-995 "
+        "the paper counts the facts of all splits, and degrees in both directions; our graph has no facts of dev and test."
     )
     return Section("table1", "Table 1: data sets", text, (Table("", columns, tuple(rows)),))
 
 
 def table_2(view: ResultView) -> Section:
-    """All models on all sets."""
+    """All models on all data sets."""
     tables = [_summary(view)] + [_models_on(view, data) for data in view.scope.data_sets]
     text = (
-        "Test, questions for tails, in percent; the paper's in brackets. *Recipe* says how a model was trained: `paper` as the "
-        "paper does, `modern` as we would. NeuralLP, NTP-λ and MINERVA are quoted by the paper from Das et al. (2018); the "
-        "first two we have not run, and they stand here as quoted. *Best* rows are chosen among all runs of the ledger by "
-        "their dev MRR. Walkers are ranked by the probability of their paths, as in the paper, unless a row says otherwise; those "
-        "of the recipe `modern` are guided by the scorer in the last hop, which the paper's are not. Guided, re-ranked and blended "
-        "rankings are ours. Standard deviations are those over seeds."
+        "Tail queries of test, in percent; the paper's numbers in brackets. The recipe `paper` trains as the paper does, "
+        "`modern` is ours. NeuralLP, NTP-λ and MINERVA are quoted by the paper from Das et al. (2018); we have not run the "
+        "first two. The last rows are our best runs of any settings, selected on dev. Walkers are ranked by the probability "
+        "of their paths, as in the paper, unless a row says otherwise; those of the recipe `modern` are guided by the scorer "
+        "in the last hop, which the paper's are not. Guided, re-ranked and blended rankings are ours. Standard deviations are "
+        "over seeds."
     )
     return Section("table2", "Table 2: all models", text, tuple(tables))
 
 
 def runs_of_table_2(scope: Scope, data: str) -> Iterator[tuple[str, RunSpec, str]]:
-    """The paper's name of each model, the runs of a recipe of ours for it, and what they are ranked by."""
+    """For each model of the paper: its name, a spec of ours for it, and the ranking."""
     for model in SCORERS:
         yield from ((MODEL_TITLES[model], scope.scorer(data, model, recipe), "") for recipe in ("paper", "modern"))
-    yield "MINERVA", scope.walker(data, NOBODY, "minerva"), POLICY
+    yield "MINERVA", scope.walker(data, NO_SCORER, "minerva"), POLICY
     for model in ("complex", "conve"):
         title = f"walker, {MODEL_TITLES[model]}"
         yield from ((title, scope.walker(data, model, recipe), POLICY) for recipe in ("paper", "modern"))
@@ -135,36 +134,36 @@ def _short(group: Group, metric: str, by: str) -> str:
 
 
 def best_of(view: ResultView, data: str) -> dict[str, tuple[Group, str]]:
-    """Ours beyond the paper, by title, as dev says."""
+    """Our best runs of any settings, selected on dev, and their ranking, by title."""
     found = {title: (_best(view, data, title, kinds, by), by) for title, (kinds, by) in BEYOND.items()}
     return {title: (group, by) for title, (group, by) in found.items() if group is not None}
 
 
 def _best(view: ResultView, data: str, title: str, kinds: Sequence[str], by: str) -> Group | None:
-    """The runs of the same settings of which the first seed is the best on dev; those that have learnt dev too, if there are."""
+    """The runs of the settings whose first seed is the best on dev; those also trained on dev, if there are any."""
     groups: dict[str, list[Result]] = {}
-    last: dict[str, list[Result]] = {}
+    with_dev: dict[str, list[Result]] = {}
     for result in view.ledger.results:
         is_eligible = result.mrr("test", by) is not None and (result.is_reranked or by != RERANKED)
         if title in (ALONE, GUIDED):
             is_eligible = is_eligible and result.is_guided == (title == GUIDED)
         if result.is_finished and result.data == data and result.kind in kinds and is_eligible:
-            (last if result.trained_on_dev else groups).setdefault(_settings_key(result), []).append(result)
+            (with_dev if result.trained_on_dev else groups).setdefault(_settings_key(result), []).append(result)
 
     def on_dev(key: str) -> tuple[float, int]:
-        """By the first seed, which all have, not by a mean over however many there are; among equals, who has more."""
+        """The dev MRR of the first seed, which all settings have; among equals, the number of seeds decides."""
         first = min(groups[key], key=lambda result: result.seed)
         return first.mrr("valid", by) or 0.0, len(groups[key])
 
     best = max(sorted(groups), key=on_dev, default=None)
     if best is None:
         return None
-    chosen = best_of_seeds(last.get(best) or groups[best])
+    chosen = best_of_seeds(with_dev.get(best) or groups[best])
     return Group(tuple(chosen), chosen[0].epochs_of_recipe)
 
 
 def _settings_key(result: Result) -> str:
-    """The same for runs that differ in seed and budget only."""
+    """A key that runs share if they differ only in seed and budget."""
     if result.kind == "ensemble":
         return result.name
     kept = {
@@ -174,15 +173,15 @@ def _settings_key(result: Result) -> str:
 
 
 def _summary(view: ResultView) -> Table:
-    """MRR of every model on every set: our better recipe beside the paper's number."""
+    """The MRR of every model on every data set: our better recipe, selected on dev, beside the paper's."""
     lines: dict[str, list[str]] = {}
     for data in view.scope.data_sets:
-        best: dict[str, tuple[float, str]] = {}  # as dev says
+        best: dict[str, tuple[float, str]] = {}  # dev MRR, text
         for title, spec, by in runs_of_table_2(view.scope, data):
             group = view.group(spec)
             on_dev = group.mean("valid", by=by)
             if on_dev is None:
-                on_dev = -0.5 if group.results else -1.0  # what has begun is shown before what has not
+                on_dev = -0.5 if group.results else -1.0  # unfinished runs are shown before those that were not run
             text = view.group(spec, for_test=True).text("test", by=by)
             best[title] = max(best.get(title, (-2.0, "")), (on_dev, text), key=lambda pair: pair[0])
         for title, (_, text) in best.items():
@@ -193,7 +192,7 @@ def _summary(view: ResultView) -> Table:
             lines.setdefault(title, []).append(NOT_RUN if found is None else found[0].text("test", by=found[1]))
     columns = ("MRR", *(TITLES[data] for data in view.scope.data_sets))
     return Table(
-        "In short: of our recipes the one that is better on dev",
+        "Summary: the recipe that is better on dev",
         columns,
         tuple((title, *cells) for title, cells in lines.items()),
     )
@@ -202,19 +201,18 @@ def _summary(view: ResultView) -> Table:
 def table_3(view: ResultView) -> Section:
     """The ablation on dev."""
     text = (
-        "MRR by the policy on dev, test facts unknown, in percent; the paper's in brackets. −RS is without reward shaping, −AD "
-        "without action dropout. The paper's walker is the recipe `paper` with ConvE; other rows are there where we have run "
-        "them."
+        "Dev MRR by the policy, in percent; the paper's numbers in brackets. Test facts are not filtered. −RS is without reward "
+        "shaping, −AD without action dropout. The paper's walker is the recipe `paper` with ConvE; the other rows are ours."
     )
     return Section("table3", "Table 3: ablation", text, (_ablation_table(view, "valid", TABLE_3),))
 
 
 def appendix_dev_complete(view: ResultView) -> Section:
-    """The ablation on dev, ranked with the complete graph."""
-    text = "As Table 3, with test facts left out of the ranking too."
+    """The ablation on dev with the complete filter."""
+    text = "As Table 3, with test facts filtered too."
     return Section(
         "appendix-dev-complete",
-        "Appendix: dev with the complete graph",
+        "Appendix: dev with the complete filter",
         text,
         (_ablation_table(view, "valid_complete_filter", DEV_COMPLETE),),
     )
@@ -233,26 +231,30 @@ def _ablation_table(view: ResultView, split: str, papers: Mapping[str, Ablation]
 
 
 def ablation_results(view: ResultView) -> list[Result]:
-    """All runs that the ablation looks at."""
-    spec = (
+    """All runs of the ablation."""
+    specs = (
         view.scope.variant(data, model, recipe, variant, base)
         for data in view.scope.data_sets
         for model, recipe, base in ABLATIONS.values()
         for variant in VARIANTS
     )
-    found = {result.name: result for run in spec for result in view.ledger.find(run)}
+    found = {result.name: result for spec in specs for result in view.ledger.find(spec)}
     return list(found.values())
 
 
 def table_4(view: ResultView) -> Section:
     """The ablation for to-many and to-one relations."""
-    text = "MRR by the policy on dev by kind of relation, in percent, and the share of the queries; the paper's in brackets."
+    text = (
+        "Dev MRR by the policy, by kind of relation, and the share of the queries, in percent; the paper's numbers in brackets."
+    )
     return Section("table4", "Table 4: to-many and to-one", text, _strata_tables(view, ("to-many", "to-one"), TABLE_4))
 
 
 def table_5(view: ResultView) -> Section:
-    """The ablation for seen and unseen questions."""
-    text = "MRR by the policy on dev for queries of which training knows an answer, and for others; the paper's in brackets."
+    """The ablation for seen and unseen queries."""
+    text = (
+        "Dev MRR by the policy, for queries that have an answer in train (seen) and for others; the paper's numbers in brackets."
+    )
     return Section("table5", "Table 5: seen and unseen", text, _strata_tables(view, ("seen", "unseen"), TABLE_5))
 
 
@@ -268,7 +270,7 @@ def _strata_tables(view: ResultView, strata: Sequence[str], papers: Mapping[str,
                 cells = [_in_stratum(group, stratum, theirs, _OF_VARIANT[name]) for name, group in groups.items()]
                 rows.append((TITLES[data], stratum, beside(_share(groups["whole"], stratum), theirs.share), *cells))
         if has_any or family == "paper, ConvE":
-            tables.append(Table(f"Recipe {family}", ("", "questions", "share", *VARIANTS), tuple(rows), num_text=2))
+            tables.append(Table(f"Recipe {family}", ("", "queries", "share", *VARIANTS), tuple(rows), num_text=2))
     return tuple(tables)
 
 
@@ -304,12 +306,12 @@ def appendix_seeds(view: ResultView) -> Section:
             cells.append(f"{group.text('test', by=by)}{count}{beside_it}")
         rows.append((TITLES[data], *cells))
     columns = ("", "ConvE, recipe modern", "walker, ConvE, recipe paper", "walker, ComplEx, recipe modern")
-    text = "Test MRR, mean and standard deviation over seeds, in percent; the paper's, over five seeds, in brackets."
+    text = "Mean and standard deviation of test MRR over seeds, in percent; the paper's, over five seeds, in brackets."
     return Section("appendix-seeds", "Appendix: seeds", text, (Table("", columns, tuple(rows)),))
 
 
 def rates_table(view: ResultView) -> Table:
-    """Rates of action dropout, by how many edges lead on from an entity."""
+    """Rates of action dropout, by mean degree."""
     rows = []
     by_degree = sorted(view.scope.data_sets, key=lambda data: -TABLE_1[data].mean_degree)
     for data in by_degree:

@@ -1,4 +1,4 @@
-"""Two runs on the same queries: which is better, how sure that is, where they differ, and the paths they give there."""
+"""Comparison of two runs on the same queries: the difference, its significance, and the queries and paths behind it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,8 @@ import torch
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError, RunError, SettingsError
-from hopwalk.learning.ranking import (
-    Difference,
-    Floats,
-    ScoreAllTails,
-    filtered_answers,
-    paired_bootstrap,
-    rank_answers,
-    split_queries,
-)
+from hopwalk.learning.metrics import Difference, paired_bootstrap
+from hopwalk.learning.ranking import Floats, ScoreAllTails, filtered_answers, rank_answers, split_queries
 from hopwalk.learning.run import Run
 from hopwalk.reasoning.asking import PathLabels
 from hopwalk.reasoning.values import ReasoningPath
@@ -29,7 +22,7 @@ from hopwalk.walker.decoding import BLEND, POLICY, RANKINGS, SCORER, Decoder, bl
 from hopwalk.walker.environment import Queries
 from hopwalk.walker.runs import WALKER, load_decoder
 
-SIGNIFICANT = 0.05  # the p-value below which a difference is called one
+SIGNIFICANT = 0.05  # p-values below this count as a difference
 
 
 @dataclass(frozen=True)
@@ -90,11 +83,11 @@ class Comparison:
         mrr = self.differences["mrr"]
         sign = -1 if mrr.value < 0 and mrr.p_value < SIGNIFICANT else 1
         low, high = sorted(100 * sign * bound for bound in mrr.interval)
-        sure = f"(95 % interval {low:.2f} to {high:.2f}, p {p_text(mrr.p_value)})"
+        interval = f"(95 % interval {low:.2f} to {high:.2f}, p {p_text(mrr.p_value)})"
         if mrr.p_value >= SIGNIFICANT or mrr.value == 0:
-            return f"No clear difference: {100 * mrr.value:+.2f} points of MRR {sure}; it may be chance."
+            return f"No clear difference: {100 * mrr.value:+.2f} points of MRR {interval}; it may be chance."
         better = "second" if mrr.value > 0 else "first"
-        return f"The {better} run is better by {100 * abs(mrr.value):.2f} points of MRR {sure}."
+        return f"The {better} run is better by {100 * abs(mrr.value):.2f} points of MRR {interval}."
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -115,7 +108,7 @@ class Comparison:
 
 
 def p_text(p_value: float) -> str:
-    """A p-value for people; the samples do not tell values below a thousandth apart.
+    """A p-value as text; the bootstrap has too few samples to tell values below 0.001 apart.
 
     >>> p_text(0.0314), p_text(0.0005)
     ('= 0.031', '< 0.001')
@@ -202,12 +195,12 @@ class _Side:
 
 
 def _relations(dataset: Dataset, split: str, first: Floats, second: Floats) -> tuple[RelationChange, ...]:
-    """The change of every relation, those that matter most for the whole first."""
-    asked = dataset.splits[split].relations
+    """The change of every relation, largest share of the difference first."""
+    relations = dataset.splits[split].relations
     found = []
-    for relation in np.unique(asked).tolist():
-        rows = asked == relation
-        share = float((second - first)[rows].sum() / len(asked))
+    for relation in np.unique(relations).tolist():
+        rows = relations == relation
+        share = float((second - first)[rows].sum() / len(relations))
         means = float(first[rows].mean()), float(second[rows].mean())
         found.append(RelationChange(dataset.relations.name(relation), int(rows.sum()), *means, share))
     return tuple(sorted(found, key=lambda change: -abs(change.share)))
@@ -215,14 +208,14 @@ def _relations(dataset: Dataset, split: str, first: Floats, second: Floats) -> t
 
 def _largest(dataset: Dataset, split: str, gains: Floats, most: int) -> list[int]:
     """The queries with the largest gains: one of each (head, relation), and at most half of them of one relation."""
-    asked = dataset.splits[split]
+    facts = dataset.splits[split]
     chosen: list[int] = []
     seen: set[tuple[int, int]] = set()
     of_relation: dict[int, int] = {}
     for row in np.argsort(-gains, kind="stable").tolist():
         if gains[row] <= 0 or len(chosen) == most:
             break
-        pair = int(asked.heads[row]), int(asked.relations[row])
+        pair = int(facts.heads[row]), int(facts.relations[row])
         if pair not in seen and of_relation.get(pair[1], 0) < max(most // 2, 1):
             chosen.append(row)
             seen.add(pair)
@@ -231,8 +224,8 @@ def _largest(dataset: Dataset, split: str, gains: Floats, most: int) -> list[int
 
 
 def _example(dataset: Dataset, split: str, sides: Sequence[_Side], ranks: Sequence[Floats], row: int) -> Example:
-    asked = dataset.splits[split]
-    ids = int(asked.heads[row]), int(asked.relations[row]), int(asked.tails[row])
+    facts = dataset.splits[split]
+    ids = int(facts.heads[row]), int(facts.relations[row]), int(facts.tails[row])
     places = [None if np.isinf(found[row]) else float(found[row]) for found in ranks]
     paths = [side.best_path(*ids) for side in sides]
     names = dataset.entities.name(ids[0]), dataset.relations.name(ids[1]), dataset.entities.name(ids[2])

@@ -1,4 +1,4 @@
-"""Missing facts for a whole graph: every query of the chosen relations is answered, and likely answers are written.
+"""Completion of a whole graph: every query of the chosen relations is answered, and likely answers are written.
 
 Rows are appended to a text table beside the target as they are found, with a record of the progress. So an interrupted run
 resumes where it stopped, and memory does not grow with the graph. In the end the table is converted to the target's format.
@@ -36,7 +36,7 @@ OnProgress = Callable[[int, int, int], None]  # queries done, queries in all, fa
 
 @dataclass(frozen=True)
 class Completed:
-    """The number of queries and of proposed facts; and of this session, after resuming, the seconds and the queries."""
+    """The number of queries and of proposed facts; the seconds and queries of this session, without those before resuming."""
 
     queries: int
     facts: int
@@ -137,14 +137,16 @@ def _new_facts(decoder: Decoder, dataset: Dataset, batch: Triples, above: float)
     rows = is_chosen.nonzero()[:, 0].tolist()
     chosen = zip(rows, reached.entities.tolist(), confidence[is_chosen].tolist(), reached.scores.tolist(), strict=True)
     facts = []
-    for place, (row, tail, sure, log_prob) in enumerate(chosen):
+    for place, (row, tail, probability, log_prob) in enumerate(chosen):
         head, relation = int(batch.heads[row]), int(batch.relations[row])
         is_inverse = bool(dataset.relation_ids.is_inverse(relation))
         name = dataset.relations[dataset.relation_ids.inverse(relation) if is_inverse else relation]
-        one, other = (tail, head) if is_inverse else (head, tail)
-        ends = dataset.entities[one], name, dataset.entities[other]
+        subject, object_ = (tail, head) if is_inverse else (head, tail)
+        labels = dataset.entities[subject], name, dataset.entities[object_]
         (path,) = paths.to(place, head)
-        facts.append((*(_one_line(end) for end in ends), f"{sure:.6f}", f"{exp(log_prob):.6g}", _one_line(str(path))))
+        facts.append(
+            (*(_one_line(label) for label in labels), f"{probability:.6f}", f"{exp(log_prob):.6g}", _one_line(str(path)))
+        )
     return facts
 
 

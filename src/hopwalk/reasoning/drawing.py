@@ -1,7 +1,7 @@
-"""Paths as a picture: a layered graph in one self-contained SVG, the source on the left, the answers on the right.
+"""Drawings of paths: a layered graph as a self-contained SVG, the source on the left, the answers on the right.
 
-It has neither style nor script nor references, only presentation attributes and classes, and no ids: it can stand in a page with
-a strict content-security policy, and several of them in one page. Colours follow the text around it, in light and in dark.
+A drawing has no style, no script, no references and no ids, only presentation attributes and classes. So a page with a strict
+content-security policy can hold it, and several of them. Colours follow the text around it, in light and in dark.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from hopwalk.reasoning.values import ReasoningPath
 from hopwalk.utils.text import counted
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
-NODE_SIZE, LABEL_SIZE = 13.0, 11.5  # of letters, in pixels
-NODE_WIDTH, LABEL_WIDTH = 190.0, 180.0  # the most that a text may take
-STRIP = 34.0  # where curves run, between boxes and labels
+NODE_SIZE, LABEL_SIZE = 13.0, 11.5  # font sizes in pixels
+NODE_WIDTH, LABEL_WIDTH = 190.0, 180.0  # the widest a text may be
+STRIP = 34.0  # the space for curves, between boxes and labels
 MARGIN, NODE_GAP, LABEL_GAP, PORT_GAP = 8.0, 16.0, 7.0, 13.0
 SOURCE, ANSWER = "#3467c9", "#17805a"  # dark enough on white, light enough on black
 SWEEPS = 12
@@ -29,7 +29,7 @@ ISOLATE, END_ISOLATE = "\u2068", "\u2069"
 
 @dataclass(eq=False)
 class _Item:
-    """What takes a place in a layer: an entity's box, a relation's label, or a point that a long edge runs through."""
+    """An item of a layer: an entity's box, a relation's label, or a point that a long edge runs through."""
 
     layer: int
     text: str = ""
@@ -42,7 +42,7 @@ class _Item:
 
 @dataclass(eq=False)
 class _Curve:
-    """A line from a box to a label, or from a label to a box: what it runs through from left to right, and how likely it is."""
+    """A line from a box to a label, or from a label to a box: the items on it from left to right, and its likelihood."""
 
     items: list[_Item]
     has_head: bool
@@ -87,8 +87,8 @@ def draw_paths(paths: Sequence[ReasoningPath], *, most: int = 12) -> str:
     if not shown:
         return _svg(150, 30, "no path", [_text("no path", 75, 19.5, LABEL_SIZE, LABEL_WIDTH, "hopwalk-nothing")])
     layers, facts = _boxes(shown)
-    curves, told = _curves(layers, facts)
-    _cut_crossings(layers)
+    curves, facts_by_label = _curves(layers, facts)
+    _reduce_crossings(layers)
     _place(layers)
     widths = [_layer_width(layer, number) for number, layer in enumerate(layers)]
     lefts = [MARGIN + sum(widths[:number]) + STRIP * number for number in range(len(layers))]
@@ -98,7 +98,7 @@ def draw_paths(paths: Sequence[ReasoningPath], *, most: int = 12) -> str:
     height = max(item.y + item.height / 2 for layer in layers for item in layer) + MARGIN
     ports = _ports(layers, curves)
     heaviest = max(curve.weight for curve in curves)
-    drawn = [_group(label, names, curves, ports, lefts, widths, heaviest) for label, names in told.items()]
+    drawn = [_group(label, names, curves, ports, lefts, widths, heaviest) for label, names in facts_by_label.items()]
     drawn += [_box(item, lefts[item.layer], widths[item.layer]) for layer in layers[::2] for item in layer if item.text]
     listed = "; ".join(_isolated(str(path), 400) for path in shown)
     count = f"the {most} likeliest of {len(paths):,} paths" if len(paths) > most else counted(len(paths), "path")
@@ -138,13 +138,13 @@ def _boxes(paths: Sequence[ReasoningPath]) -> tuple[list[list[_Item]], dict[_Fac
 
 
 def _curves(layers: list[list[_Item]], facts: dict[_Fact, float]) -> tuple[list[_Curve], dict[_Item, list[str]]]:
-    """The curves, and the labels they meet in, each with the facts it stands for.
+    """The curves, and the facts of each label that curves meet in.
 
     Facts of the same relation share a label where they share the box on its left, or on its right if that makes fewer labels.
     """
     labels: dict[tuple[object, ...], _Item] = {}
     curves: dict[tuple[_Item, ...], _Curve] = {}
-    told: dict[_Item, list[str]] = {}
+    facts_by_label: dict[_Item, list[str]] = {}
     for layer in range(0, len(layers) - 1, 2):
         here = [fact for fact in facts if fact.here.layer == layer]
         by_left = len({(fact.here, fact.relation, fact.is_inverse) for fact in here})
@@ -155,18 +155,18 @@ def _curves(layers: list[list[_Item]], facts: dict[_Fact, float]) -> tuple[list[
                 labels[key] = _Item(layer + 1, fact.relation or " ", "label", height=18.0)
                 layers[layer + 1].append(labels[key])
             label = labels[key]
-            told.setdefault(label, []).append(str(fact))
+            facts_by_label.setdefault(label, []).append(str(fact))
             for ends, has_head in (((fact.here, label), fact.is_inverse), ((label, fact.there), not fact.is_inverse)):
                 if ends not in curves:
                     curves[ends] = _Curve(_through(*ends, layers), has_head and not fact.is_itself)
                 curves[ends].weight += facts[fact]
     for item in (item for layer in layers[::2] for item in layer if item.text):
         item.height = max(30.0, PORT_GAP * (max(len(item.before), len(item.after)) - 1) + 18)
-    return list(curves.values()), told
+    return list(curves.values()), facts_by_label
 
 
 def _through(one: _Item, other: _Item, layers: list[list[_Item]]) -> list[_Item]:
-    """The two items, and places to run through in the layers between them."""
+    """The two items, and points to run through in the layers between them."""
     items = [one, *(_Item(layer) for layer in range(one.layer + 1, other.layer)), other]
     for item in items[1:-1]:
         layers[item.layer].append(item)
@@ -176,16 +176,16 @@ def _through(one: _Item, other: _Item, layers: list[list[_Item]]) -> list[_Item]
     return items
 
 
-def _cut_crossings(layers: list[list[_Item]]) -> None:
-    """Order the items of each layer by the mean place of their neighbours, forth and back; the best order found stays."""
+def _reduce_crossings(layers: list[list[_Item]]) -> None:
+    """Sort each layer by the mean place of its items' neighbours, forward and backward; keep the best order found."""
     best, fewest = [list(layer) for layer in layers], _crossings(layers)
     for sweep in range(SWEEPS):
-        is_forth = sweep % 2 == 0
-        for number in range(1, len(layers)) if is_forth else range(len(layers) - 2, -1, -1):
+        is_forward = sweep % 2 == 0
+        for number in range(1, len(layers)) if is_forward else range(len(layers) - 2, -1, -1):
             places = {item: place for layer in layers for place, item in enumerate(layer)}
 
-            def mean(item: _Item, places: dict[_Item, int] = places, is_forth: bool = is_forth) -> float:
-                near = item.before if is_forth else item.after
+            def mean(item: _Item, places: dict[_Item, int] = places, is_forward: bool = is_forward) -> float:
+                near = item.before if is_forward else item.after
                 return sum(places[other] for other in near) / len(near) if near else float(places[item])
 
             layers[number].sort(key=mean)
@@ -205,30 +205,30 @@ def _crossings(layers: list[list[_Item]]) -> int:
 
 
 def _place(layers: list[list[_Item]]) -> None:
-    """Give every item a height to stand at: near its neighbours, in the order of its layer, without overlap."""
+    """Set the y of every item: near its neighbours, in the order of its layer, without overlap."""
     for layer in layers:
-        _stand(layer, [0.0] * len(layer))
+        _arrange(layer, [0.0] * len(layer))
     for sweep in range(SWEEPS):
         for layer in layers if sweep % 2 == 0 else layers[::-1]:
-            wanted = []
+            targets = []
             for item in layer:
                 near = item.before + item.after if sweep >= 2 else item.before if sweep == 0 else item.after
-                wanted.append(sum(other.y for other in near) / len(near) if near else item.y)
-            _stand(layer, wanted)
+                targets.append(sum(other.y for other in near) / len(near) if near else item.y)
+            _arrange(layer, targets)
 
 
-def _stand(layer: list[_Item], wanted: list[float]) -> None:
-    """Put the items as near to the wanted heights as their order and size allow, in the sense of least squares.
+def _arrange(layer: list[_Item], targets: list[float]) -> None:
+    """Put the items as near to the target heights as their order and size allow, by least squares.
 
-    Those that would overlap form a block, which stands at the mean of what its items want.
+    Items that would overlap form a block, which is put at the mean of its items' targets.
     """
     places = [0.0]
     for one, other in pairwise(layer):
         gap = LABEL_GAP if "label" in (one.kind, other.kind) else NODE_GAP
         places.append(places[-1] + (one.height + other.height) / 2 + gap)
-    blocks: list[tuple[float, int]] = []  # mean of (wanted - place), number of items
-    for want, place in zip(wanted, places, strict=True):
-        mean, count = want - place, 1
+    blocks: list[tuple[float, int]] = []  # mean of (target - place), number of items
+    for target, place in zip(targets, places, strict=True):
+        mean, count = target - place, 1
         while blocks and blocks[-1][0] > mean:
             above, more = blocks.pop()
             mean, count = (mean * count + above * more) / (count + more), count + more
@@ -284,7 +284,7 @@ def _group(
     widths: list[float],
     heaviest: float,
 ) -> str:
-    """A label with the curves that meet in it."""
+    """A label with its curves."""
     middle = lefts[label.layer] + widths[label.layer] / 2
     text = _text(label.text, middle, label.y + 0.35 * LABEL_SIZE, LABEL_SIZE, LABEL_WIDTH, "hopwalk-relation")
     own = [curve for curve in curves if label in (curve.items[0], curve.items[-1])]
@@ -293,7 +293,7 @@ def _group(
 
 
 def _drawn(curve: _Curve, label: _Item, port: float, lefts: list[float], widths: list[float], share: float) -> str:
-    """The curve from the label to its box, or the other way, and the arrow head at the box."""
+    """The curve between a label and a box, with the arrow head at the box."""
     thickness, opacity = 1.0 + 2.2 * share, 0.4 + 0.5 * share
     length = 6.0 + 1.5 * thickness
     half = _width(_fitted(label.text, LABEL_WIDTH, LABEL_SIZE), LABEL_SIZE) / 2 + 4
@@ -327,13 +327,13 @@ def _lines(texts: list[str]) -> str:
 
 
 def _text(text: str, x: float, y: float, size: float, most: float, name: str, more: str = "") -> str:
-    """Centred text, cut to a width. Isolated, so that right-to-left names do not disturb what stands around them."""
+    """Centred text, cut to a width, and isolated, so that right-to-left names do not disturb the text around them."""
     written = escape(f"{ISOLATE}{_fitted(text, most, size)}{END_ISOLATE}")
     return f'<text class="{name}" x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="middle"{more}>{written}</text>'
 
 
 def clean(text: str) -> str:
-    """The text without characters that SVG forbids or that would change the direction of what follows."""
+    """The text without characters that SVG forbids or that change the writing direction."""
     return "".join("\N{REPLACEMENT CHARACTER}" if _is_harmful(char) else char for char in text)
 
 
@@ -347,7 +347,7 @@ def _isolated(text: str, most: int) -> str:
 
 
 def _fitted(text: str, most: float, size: float) -> str:
-    """The text cut to a width, with an ellipsis; addresses, which tell most at their end, are cut at their beginning."""
+    """The text cut to a width, with an ellipsis; addresses, whose end matters most, are cut at their beginning."""
     is_cut_first, is_long = _is_address(text), len(text) > 200
     text = clean(text[-200:] if is_cut_first else text[:200])
     if not is_long and _width(text, size) <= most:
@@ -368,7 +368,7 @@ def _is_address(text: str) -> bool:
 
 
 def _width(text: str, size: float) -> float:
-    """About how wide the text is, in pixels; rather too much than too little."""
+    """The approximate width of the text in pixels, rather too wide than too narrow."""
     return size * sum(_letter_width(char) for char in text)
 
 

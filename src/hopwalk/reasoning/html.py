@@ -1,6 +1,6 @@
-"""Answers and explanations as HTML: for notebooks, and as pages that need nothing else and load nothing from anywhere.
+"""Answers and explanations as HTML: fragments for notebooks, and self-contained pages that load nothing.
 
-Nothing here runs: no script, and a content-security policy that allows the page's own style only, by its hash.
+Pages have no scripts, and a content-security policy that allows their own style only, by its hash.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from html import escape
 from hopwalk.reasoning.drawing import clean, draw_paths
 from hopwalk.reasoning.values import Answer, ReasoningPath
 
-# In notebooks colours come from what is around; pages set the variables.
+# Notebooks have colours of their own; pages set the variables.
 STYLE = """
 .hopwalk { line-height: 1.45; overflow-wrap: anywhere; }
 .hopwalk h2 { font-size: 1.15em; margin: 1.2em 0 .4em; }
@@ -57,7 +57,7 @@ summary:focus-visible { outline: 2px solid var(--known); outline-offset: 2px; }
 
 
 def answers_fragment(query: str, note: str, answers: Sequence[Answer]) -> str:
-    """A question and its answers, each with a bar, a mark and its paths to unfold; `note` stands below the question."""
+    """A query and its answers, each with a bar, a mark and its paths to unfold; `note` stands below the query."""
     best = [answer.paths[0] for answer in answers if answer.paths]
     parts = [f"<h2>{_text(query)}</h2>", f"<p>{_text(note)}</p>" if note else "", _drawing(best)]
     parts += ["<ol>", *(f"<li>{_answer(answer, is_open=answer is answers[0])}</li>" for answer in answers), "</ol>"]
@@ -66,21 +66,21 @@ def answers_fragment(query: str, note: str, answers: Sequence[Answer]) -> str:
 
 def _answer(answer: Answer, *, is_open: bool) -> str:
     chance = answer.confidence
-    kind, mark = (answer.kind, answer.kind) if answer.paths else ("guess", "guess" if not answer.is_known else "known")
+    kind, mark = (answer.kind, answer.kind) if answer.paths else ("guess", "known" if answer.is_known else "no path")
     summary = (
         f'<span class="rank">{answer.rank}</span> <span class="name">{_text(answer.entity)}</span> {_bar(chance or 0.0)} '
         f'<span class="chance">{"" if chance is None else f"{100 * chance:.1f} %"}</span> <span class="mark {kind}">{mark}</span>'
     )
-    told = "".join(f'<p class="path">{_text(str(path))}</p>' for path in answer.paths)
-    unfolded = _drawing(answer.paths) + told if answer.paths else "<p>No path leads there: it is ranked by the scorer alone.</p>"
+    texts = "".join(f'<p class="path">{_text(str(path))}</p>' for path in answer.paths)
+    unfolded = _drawing(answer.paths) + texts if answer.paths else "<p>No path leads there: it is ranked by the scorer alone.</p>"
     return f'<details{" open" if is_open else ""}><summary>{summary}</summary><div class="paths">{unfolded}</div></details>'
 
 
 def explanation_fragment(title: str, lines: Iterable[str], reasons: Sequence[tuple[ReasoningPath, str]]) -> str:
-    """Why something is an answer: what is said of it, its paths drawn, and below each path what is said of the path."""
+    """An explanation: sentences about the answer, a drawing of its paths, and below each path its rule."""
     parts = [f"<h2>{_text(title)}</h2>", *(f"<p>{_text(line)}</p>" for line in lines)]
     parts.append(_drawing([path for path, _ in reasons]))
-    parts += [f'<p class="path">{_text(str(path))}</p><p class="rule">{_text(told)}</p>' for path, told in reasons]
+    parts += [f'<p class="path">{_text(str(path))}</p><p class="rule">{_text(rule)}</p>' for path, rule in reasons]
     return _fragment(parts)
 
 
@@ -89,12 +89,12 @@ def _drawing(paths: Sequence[ReasoningPath]) -> str:
 
 
 def for_notebook(fragment: str) -> str:
-    """The fragment with its style."""
+    """A fragment with its style."""
     return f"<style>{STYLE}</style>{fragment}"
 
 
 def whole_page(title: str, fragments: Iterable[str], footer: str) -> str:
-    """A page that stands alone, in light and dark."""
+    """A self-contained page, in light and dark colours."""
     style = PAGE_STYLE + STYLE
     allowed = f"'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'"
     policy = f"default-src 'none'; style-src {allowed}; base-uri 'none'; form-action 'none'"
@@ -113,7 +113,7 @@ def _fragment(parts: Iterable[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that cannot become markup, and whose direction disturbs nothing around it."""
+    """Text that cannot become markup, isolated from the writing direction of the text around it."""
     return f"<bdi>{escape(clean(text))}</bdi>"
 
 

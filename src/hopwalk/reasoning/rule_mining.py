@@ -69,14 +69,14 @@ def used_rules(
     """The `k` rules that the walker uses most for a relation.
 
     They come from the best paths of the best answers of its dev queries, or of its training queries where dev has none or
-    `split` is "train". The fact that is asked is hidden from the walks.
+    `split` is "train". The fact behind a query is hidden from its walks.
     """
     name, is_inverse = relation_label(dataset, relation_id)
-    asked = _queries(dataset, relation_id, is_inverse, split, most_queries)
+    facts = _queries(dataset, relation_id, is_inverse, split, most_queries)
     uses: dict[Rule, _Use] = {}
     at_once = min(QUERIES_AT_ONCE, decoder.queries_at_once)
-    for first in range(0, len(asked), at_once):
-        part = asked[first : first + at_once]
+    for first in range(0, len(facts), at_once):
+        part = facts[first : first + at_once]
         queries = training_queries(decoder.environment.graph, part.heads, part.relations, part.tails)
         found = decoder.search(queries, decoder.logits(queries), blocks_known=False).reached(num_paths=num_paths)
         paths = PathLabels(dataset, found)
@@ -98,7 +98,7 @@ def used_rules(
 
 
 def _queries(dataset: Dataset, relation_id: int, is_inverse: bool, split: str, most: int) -> Triples:
-    """At most so many queries of the relation, the same ones every time."""
+    """At most `most` facts of the relation to ask for, the same ones every time."""
     plain = dataset.relation_ids.inverse(relation_id) if is_inverse else relation_id
     for name in [split] if split else ["valid", "train"]:
         facts = dataset.splits[name]

@@ -1,8 +1,8 @@
 """Rules that paths are instances of, and how often they hold in the graph.
 
 A path `steroid —affects→ cell ←affects— eicosanoid` that answers `interacts_with` is an instance of the rule
-`interacts_with(X,Y) ⇐ affects(X,A), affects(Y,A)`. Its support is the number of known facts that it predicts, its confidence their
-share of all pairs that the body connects.
+`interacts_with(X,Y) ⇐ affects(X,A), affects(Y,A)`. Its support is the number of known facts that it predicts, its
+confidence their share of all pairs that the body connects.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Evidence:
-    """How often a rule holds: pairs that its body connects, and known facts among them.
+    """The evidence for a rule: the pairs that its body connects, and the known facts among them.
 
     Counted from all entities, or if `is_sampled` from a random sample of those where the body can start.
     """
@@ -72,7 +72,7 @@ def anyburl_line(rule: Rule, evidence: Evidence) -> str:
 
 
 class RuleCounter:
-    """Counts how often rules hold among the facts of a data set."""
+    """Counter of how often rules hold among the facts of a data set."""
 
     def __init__(self, facts: Triples, dataset: Dataset) -> None:
         self._facts = facts
@@ -100,7 +100,7 @@ class RuleCounter:
         return matrix.T.tocsr() if is_inverse else matrix
 
     def count(self, rule: Rule, *, most_heads: int = MOST_HEADS, seed: int = 0) -> Evidence:
-        """How often the rule holds, counted from at most `most_heads` entities."""
+        """The evidence for a rule, counted from at most `most_heads` entities."""
         head = self._directed(rule.head, rule.is_head_inverse)
         if not rule.body:
             return Evidence(self._size, int(head.diagonal().astype(bool).sum()), False)

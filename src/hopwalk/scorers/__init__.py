@@ -1,1 +1,1 @@
-"""Scorers: f(head, relation, ·) for all tails at once. DistMult, ComplEx, ConvE, ensembles of them, and PyKEEN's models."""
+"""Scorers f(head, relation, ·) of all tails at once: DistMult, ComplEx, ConvE, ensembles, and the models of PyKEEN."""

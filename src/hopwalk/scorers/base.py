@@ -1,4 +1,4 @@
-"""What every scorer can do, and what those have in common whose score is a product with the tail's row of a table."""
+"""The interface of all scorers, and the base of those whose score is a product with the tail's embedding."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class Scorer(nn.Module, ABC):
-    """f(head, relation, tail). Relations are those of the data and their inverses, so `(tail, relation⁻¹, ?)` asks for heads.
+    """f(head, relation, tail). Relations are those of the data and their inverses; `(tail, relation⁻¹, ?)` is a query for heads.
 
-    All ids are int64 tensors of one dimension. Q questions, E entities, N triples.
+    All ids are int64 tensors of one dimension. Q queries, E entities, N triples.
     """
 
     def __init__(self, num_entities: int, num_relations: int) -> None:
@@ -39,14 +39,14 @@ class Scorer(nn.Module, ABC):
 
     @abstractmethod
     def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The score of every entity as the tail of every question [Q, E]."""
+        """The score of every entity as the tail of every query [Q, E]."""
 
     @abstractmethod
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The score of every triple [N]."""
 
     def log_odds_of_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The calibrated logit of P(answer) of every entity, for every question [Q, E]."""
+        """The calibrated logit of P(answer) of every entity for every query [Q, E]."""
         scores = self.score_all_tails(heads, relations)
         if self.calibration.is_relative:
             scores = torch.log_softmax(scores, dim=1)
@@ -54,12 +54,12 @@ class Scorer(nn.Module, ABC):
 
     def log_odds_of_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The calibrated logit of P(true) of every triple [N]."""
-        if self.calibration.is_relative:  # needs the scores of all tails anyhow
+        if self.calibration.is_relative:  # needs the scores of all tails anyway
             return self.log_odds_of_all_tails(heads, relations).gather(1, tails[:, None]).squeeze(1)
         return self.score_triples(heads, relations, tails) * self.calibration.slope + self.calibration.offset
 
     def probability_of_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The probability that each entity is an answer, for every question [Q, E]."""
+        """The probability that each entity is an answer of each query [Q, E]."""
         return torch.sigmoid(self.log_odds_of_all_tails(heads, relations))
 
     def probability_of_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
@@ -68,23 +68,23 @@ class Scorer(nn.Module, ABC):
 
     @torch.inference_mode()
     def numpy_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
-        """`score_all_tails` for `ranking.rank_answers`, without gradients."""
+        """`score_all_tails` of numpy ids without gradients, for `ranking.rank_answers` [Q, E]."""
         return self.score_all_tails(_to_tensor(heads), _to_tensor(relations)).contiguous().numpy()
 
 
 class TrainableScorer(Scorer):
-    """A scorer that `training.py` can train."""
+    """A scorer that `ScorerLearner` can train."""
 
     @abstractmethod
     def learn(self, batch: Batch, optimizer: Optimizer, generator: torch.Generator) -> float:
-        """Learn from a batch of questions; the loss before it, without penalties."""
+        """Make a training step with a batch of queries; returns the loss before it, without penalties."""
 
 
 class ProductScorer(TrainableScorer):
     """A scorer of the form `score = query_vector(head, relation) · entities[tail] + tail_bias[tail]`.
 
-    Then the scores of all tails for many questions are one matrix product. What differs between models is the query vector, and
-    how many numbers it takes to hold an embedding of a given dimension.
+    The scores of all tails for many queries are then one matrix product. Models differ in the query vector, and in the number of
+    floats of an embedding of a given dimension.
     """
 
     numbers_per_dimension: ClassVar[int] = 1
@@ -93,7 +93,8 @@ class ProductScorer(TrainableScorer):
         super().__init__(num_entities, num_relations)
         if settings.relation_weight and type(self).pair_vectors is ProductScorer.pair_vectors:
             raise SettingsError(
-                f"scorer.relation_weight has no meaning for {type(self).__name__}: its score is no product with relations",
+                f"scorer.relation_weight = {settings.relation_weight} is not valid for {type(self).__name__}: "
+                "its score is not a product with the relation's embedding",
                 remedy="Set it to 0.",
             )
         self.settings = settings
@@ -109,21 +110,21 @@ class ProductScorer(TrainableScorer):
 
     @abstractmethod
     def query_vectors(self, heads: Tensor, relations: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The query vector of every (head, relation), from their embeddings; with dropout if a generator is given [Q, D]."""
+        """The query vectors of the embeddings of heads and relations, with dropout if a generator is given [Q, D]."""
 
     def moduli(self, embeddings: Tensor) -> Tensor:
-        """The absolute values of the components of embeddings, for the N3 penalty."""
+        """The absolute values of the components of embeddings, for the N3 penalty [N, D]."""
         return embeddings.abs()
 
     def pair_vectors(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """The vector of every (head, tail), from their embeddings, whose product with a relation's row is the score [N, D].
+        """The vectors of the embeddings of heads and tails whose product with a relation's embedding is the score [N, D].
 
-        Only models have it whose score is such a product.
+        Only for models whose score is such a product.
         """
         raise NotImplementedError
 
     def learn(self, batch: Batch, optimizer: Optimizer, generator: torch.Generator) -> float:
-        """Learn from a batch of questions; the loss before it, without penalties."""
+        """Make a training step with a batch of queries; returns the loss before it, without penalties."""
         if not self.settings.num_sampled_tails:
             loss = self._backward(batch, Candidates.all(batch), self.entities, generator)
             optimizer.step()
@@ -136,14 +137,14 @@ class ProductScorer(TrainableScorer):
         return loss
 
     def _backward(self, batch: Batch, among: Candidates, entities: Tensor, generator: torch.Generator) -> float:
-        """Give everything the loss depends on its gradient; `entities` are the rows of the table that the batch needs."""
+        """Compute the gradients of the loss; `entities` are the rows of the table that the batch needs. Returns the loss."""
         settings = self.settings
-        # Not `entities[…]`, whose gradient adds up in an order that threads decide: the same seed would not give the same result.
+        # Not `entities[…]`: threads decide the order in which its gradient is summed, so the same seed could give other results.
         heads = functional.embedding(among.heads, entities)
         relations = functional.embedding(batch.relations, self.relations)
         vectors = self.query_vectors(heads, relations, generator)
         table = entities if among.entities is None else entities[: len(among.entities)]
-        table = dropout(table, settings.tail_dropout, generator)  # a mask for the batch, not for each question
+        table = dropout(table, settings.tail_dropout, generator)  # one mask per batch, not per query
         bias = self.tail_bias if self.tail_bias is None or among.entities is None else self.tail_bias[among.entities]
         arguments = (vectors, table, bias, batch.queries, among.answers, among.weights)
         loss = softmax_loss(*arguments) if settings.loss == "softmax" else binary_loss(*arguments, settings.label_smoothing)
@@ -156,7 +157,7 @@ class ProductScorer(TrainableScorer):
         return loss.item()
 
     def _relation_loss(self, batch: Batch, among: Candidates, entities: Tensor) -> Tensor:
-        """How hard it is to tell the relation of each fact from its head and tail, a mean over facts (Chen et al., 2021)."""
+        """The cross-entropy of predicting the relation of each fact from its head and tail, a mean (Chen et al., 2021)."""
         heads = functional.embedding(among.heads[batch.queries], entities)
         pairs = self.pair_vectors(heads, functional.embedding(among.answers, entities))
         return functional.cross_entropy(pairs @ self.relations.T, batch.relations[batch.queries])
@@ -164,7 +165,7 @@ class ProductScorer(TrainableScorer):
     def _n3(self, batch: Batch, among: Candidates, entities: Tensor) -> Tensor:
         """The N3 penalty (Lacroix et al., 2018): the mean over facts of the cubed 3-norms of head, relation and tail.
 
-        Every row that the facts use is looked at once, however many use it.
+        Every row that the facts use is read once, whatever the number of its uses.
         """
         facts_per_query = torch.bincount(batch.queries, minlength=len(batch.heads)).to(entities.dtype)
         uses = torch.bincount(among.answers, minlength=len(entities)).to(entities.dtype)
@@ -180,11 +181,11 @@ class ProductScorer(TrainableScorer):
         return cubes
 
     def vectors_of_queries(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The query vectors of questions given by ids [Q, D], as in evaluation."""
+        """The query vectors of queries given by ids, without dropout [Q, D]."""
         return self.query_vectors(self.entities[heads], self.relations[relations])
 
     def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The score of every entity as the tail of every question [Q, E]."""
+        """The score of every entity as the tail of every query [Q, E]."""
         scores = self.vectors_of_queries(heads, relations) @ self.entities.T
         return scores if self.tail_bias is None else scores + self.tail_bias
 

@@ -1,4 +1,4 @@
-"""The card of a scorer's run: what it is, how it was trained, what it reached, for people; and the reliability figure."""
+"""The card of a scorer's run, a short description for people, and the figure of its reliability."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Any
 from hopwalk.learning.run import Run, write_text
 
 ENDING = """
-All settings are in `settings.toml`, the course of training in `history.jsonl`. The scorer knows nothing but its data: what is
-missing or wrong there is missing or wrong in its scores.
+All settings are in `settings.toml`, the course of training in `history.jsonl`. The scorer knows only its data: what is missing or
+wrong there is missing or wrong in its scores.
 """
 
 
 def write_card(run: Run, about: dict[str, Any]) -> None:
-    """Write `card.md`, and `reliability.svg` where probabilities were measured; `about` is what `run.json` is to say."""
+    """Write `card.md`, and `reliability.svg` if there are reliability bins; `about` is the new content of `run.json`."""
     data = run.dataset
-    title, rows = _of_ensemble(about) if "members" in about else _of_scorer(run, about)
-    rows |= _of_probabilities(about)
+    title, rows = _ensemble_rows(about) if "members" in about else _scorer_rows(run, about)
+    rows |= _probability_rows(about)
     text = (
         f"# {title} on {data.name}\n\n"
-        f"A scorer f(head, relation, ·) made by hopwalk {about['hopwalk']} from {len(data.facts):,} facts, both ways, about "
-        f"{len(data.entities):,} entities and {len(data.relations):,} relations. Data fingerprint: `{data.fingerprint[:16]}`.\n\n"
+        f"A scorer f(head, relation, ·) made by hopwalk {about['hopwalk']}. Data: {len(data.facts):,} facts in both directions, "
+        f"{len(data.entities):,} entities, {len(data.relations):,} relations; fingerprint `{data.fingerprint[:16]}`.\n\n"
         "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows.items())
     )
     if about.get("reliability"):
         write_text(run.path / "reliability.svg", reliability_svg(about["reliability"]["bins"]))
-        text += "\n![How often what is said with a probability is true](reliability.svg)\n"
+        text += "\n![Share of true candidates by predicted probability](reliability.svg)\n"
     write_text(run.path / "card.md", text + ENDING)
 
 
-def _of_ensemble(about: dict[str, Any]) -> tuple[str, dict[str, str]]:
+def _ensemble_rows(about: dict[str, Any]) -> tuple[str, dict[str, str]]:
     return "An ensemble", {"members": ", ".join(about["members"])}
 
 
-def _of_scorer(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:
+def _scorer_rows(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:
     settings = run.settings.scorer
     mrr = about.get("valid_mrr")
-    dev = {"dev MRR (tails, filtered without test facts)": "no dev questions" if mrr is None else f"{100 * mrr:.2f}"}
+    dev = {"dev MRR (tails, filtered without test facts)": "no dev queries" if mrr is None else f"{100 * mrr:.2f}"}
     if "adopted_from" in about:
         return settings.model, {"trained by": about["adopted_from"], "dimension": f"{settings.dimension}"} | dev
     return settings.model, {
@@ -45,23 +45,23 @@ def _of_scorer(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:
         "dimension": f"{settings.dimension}",
         "seed": f"{settings.seed}",
         "training": f"{about['status']} after {about.get('epochs', 0)} epochs, {about.get('seconds', 0):.0f} s; "
-        f"the best was epoch {about.get('best_epoch', 0)}",
+        f"best epoch {about.get('best_epoch', 0)}",
     } | dev
 
 
-def _of_probabilities(about: dict[str, Any]) -> dict[str, str]:
+def _probability_rows(about: dict[str, Any]) -> dict[str, str]:
     calibration, reliability = about["calibration"], about.get("reliability")
-    of = "log softmax of the score" if calibration["is_relative"] else "score"
-    rows = {"probability": f"sigmoid({calibration['slope']:.4g} · {of} {calibration['offset']:+.4g})"}
+    score = "log softmax of the score" if calibration["is_relative"] else "score"
+    rows = {"probability": f"sigmoid({calibration['slope']:.4g} · {score} {calibration['offset']:+.4g})"}
     if reliability:
         rows["calibration error on dev"] = (
-            f"{reliability['error']:.5f} over all candidates, {reliability['top_error']:.4f} over each question's ten likeliest"
+            f"{reliability['error']:.5f} over all candidates, {reliability['top_error']:.4f} over the top ten of each query"
         )
     return rows
 
 
 def reliability_svg(bins: Sequence[Sequence[float]]) -> str:
-    """A picture of the bins (mean probability, share that is true, number): on the diagonal, probabilities are right."""
+    """The reliability diagram as SVG of bins (mean probability, share that is true, number); ideally on the diagonal."""
     size, margin = 320, 44
     inner = size - margin - 16
 
@@ -75,7 +75,7 @@ def reliability_svg(bins: Sequence[Sequence[float]]) -> str:
         radius = 3 + 6 * (count / most) ** 0.5
         dots.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="#2f6fb2" fill-opacity="0.75">'
-            f"<title>said {mean:.2f}, true {share:.2f}, {count:,.0f} candidates</title></circle>"
+            f"<title>predicted {mean:.2f}, true {share:.2f}, {count:,.0f} candidates</title></circle>"
         )
     ticks = []
     for tick in (0.0, 0.5, 1.0):
@@ -90,7 +90,7 @@ def reliability_svg(bins: Sequence[Sequence[float]]) -> str:
         f'<rect x="{left:.0f}" y="{top:.0f}" width="{inner}" height="{inner}" fill="none" stroke="#999"/>'
         f'<line x1="{left:.0f}" y1="{bottom:.0f}" x2="{right:.0f}" y2="{top:.0f}" stroke="#999" stroke-dasharray="4 4"/>'
         + "".join(dots + ticks)
-        + f'<text x="{(left + right) / 2:.0f}" y="{size - 6}" text-anchor="middle">probability said</text>'
+        + f'<text x="{(left + right) / 2:.0f}" y="{size - 6}" text-anchor="middle">predicted probability</text>'
         f'<text x="12" y="{(top + bottom) / 2:.0f}" text-anchor="middle" transform="rotate(-90 12 {(top + bottom) / 2:.0f})">'
         "share that is true</text></svg>\n"
     )

@@ -1,4 +1,4 @@
-"""ComplEx (Trouillon et al., 2016): DistMult with complex numbers, so that the order of head and tail matters."""
+"""ComplEx (Trouillon et al., 2016): DistMult with complex embeddings, so that the order of head and tail matters."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ class ComplEx(ProductScorer):
     numbers_per_dimension = 2
 
     def query_vectors(self, heads: Tensor, relations: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """`head ∘ relation` in complex numbers [Q, 2D]: its real product with a tail's row is the score."""
+        """`head ∘ relation` in complex numbers; its real product with the tail's embedding is the score [Q, 2D]."""
         rate = self.settings.input_dropout
         return _product(dropout(heads, rate, generator), dropout(relations, rate, generator))
 
     def pair_vectors(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """`conj(head) ∘ tail` in complex numbers [N, 2D]: its real product with a relation's row is the score."""
+        """`conj(head) ∘ tail` in complex numbers; its real product with the relation's embedding is the score [N, 2D]."""
         real, imaginary = heads.chunk(2, dim=1)
         return _product(torch.cat([real, -imaginary], dim=1), tails)
 
     def moduli(self, embeddings: Tensor) -> Tensor:
-        """The absolute values of the complex components."""
+        """The absolute values of the complex components [N, D]."""
         real, imaginary = embeddings.chunk(2, dim=1)
-        return (real.square() + imaginary.square() + 1e-20).sqrt()  # the root has no gradient at zero
+        return (real.square() + imaginary.square() + 1e-20).sqrt()  # the square root has no gradient at zero
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
-    """The products of complex numbers, component by component."""
+    """The component-wise product of complex numbers."""
     left_real, left_imaginary = left.chunk(2, dim=1)
     right_real, right_imaginary = right.chunk(2, dim=1)
     real = left_real * right_real - left_imaginary * right_imaginary

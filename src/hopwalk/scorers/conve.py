@@ -1,4 +1,4 @@
-"""ConvE (Dettmers et al., 2018): head and relation as a picture, convolved, then a full layer to the query vector."""
+"""ConvE (Dettmers et al., 2018): a convolution over the reshaped head and relation, then a linear layer to the query vector."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ class ConvE(ProductScorer):
         kernel = settings.kernel_size
         if rest or min(2 * self.height, self.width) < kernel:
             raise SettingsError(
-                f"scorer.dimension = {settings.dimension} does not make a picture of {self.height} rows for a kernel of {kernel}",
-                remedy="dimension must be a multiple of embedding_height, the picture no smaller than the kernel: 200 = 10 x 20.",
+                f"scorer.dimension = {settings.dimension} is not valid for ConvE: "
+                f"it cannot be reshaped to {self.height} rows for a kernel of {kernel} x {kernel}",
+                remedy="Set a multiple of scorer.embedding_height, large enough for scorer.kernel_size, e.g. 200 = 10 x 20.",
             )
         if settings.batch_size < 4:
             raise SettingsError(
-                f"scorer.batch_size = {settings.batch_size} is too small for ConvE's batch normalisation",
-                remedy="Take 4 or more.",
+                f"scorer.batch_size = {settings.batch_size} is not valid for ConvE: it is too small for batch normalisation",
+                remedy="Set 4 or more.",
             )
         self.filters = nn.Conv2d(1, settings.num_filters, kernel)
         size = settings.num_filters * (2 * self.height - kernel + 1) * (self.width - kernel + 1)
@@ -42,16 +43,16 @@ class ConvE(ProductScorer):
         self.normalise_features = nn.BatchNorm2d(settings.num_filters)
         self.normalise_query = nn.BatchNorm1d(settings.dimension)
         for layer in (self.filters, self.project):
-            bound = layer.weight[0].numel() ** -0.5  # PyTorch's own initialisation, from our generator
+            bound = layer.weight[0].numel() ** -0.5  # PyTorch's own initialisation, with our generator
             for parameter in layer.parameters():
                 parameter.data.uniform_(-bound, bound, generator=generator)
 
     def query_vectors(self, heads: Tensor, relations: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The query vector of every (head, relation) [Q, D]."""
+        """The query vectors of the embeddings of heads and relations [Q, D]."""
         settings, num_queries = self.settings, len(heads)
-        picture = torch.cat([heads, relations], dim=1).view(num_queries, 1, 2 * self.height, self.width)
-        picture = dropout(self.normalise_picture(picture), settings.input_dropout, generator)
-        features = functional.relu(self.normalise_features(self.filters(picture)))
+        stacked = torch.cat([heads, relations], dim=1).view(num_queries, 1, 2 * self.height, self.width)
+        stacked = dropout(self.normalise_picture(stacked), settings.input_dropout, generator)
+        features = functional.relu(self.normalise_features(self.filters(stacked)))
         channels = (num_queries, settings.num_filters, 1, 1)
         features = dropout(features, settings.feature_dropout, generator, channels)
         query = dropout(self.project(features.flatten(1)), settings.hidden_dropout, generator)

@@ -1,4 +1,4 @@
-"""DistMult (Yang et al., 2015): every relation stretches the axes of the embedding space."""
+"""DistMult (Yang et al., 2015): a relation scales the components of the embedding."""
 
 from __future__ import annotations
 

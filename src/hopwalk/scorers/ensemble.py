@@ -1,4 +1,4 @@
-"""Several scorers as one: the mean of their log-odds."""
+"""Ensembles of scorers: the mean of their log-odds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hopwalk.scorers.base import Scorer
 class Ensemble(Scorer):
     """`score = mean over members of logit P(member: tail is an answer)`.
 
-    Log-odds are comparable between models where scores are not, since every member is calibrated on the same dev questions.
+    Unlike scores, log-odds are comparable between models, since every member is calibrated on the same dev queries.
     """
 
     def __init__(self, members: Sequence[Scorer]) -> None:
@@ -21,7 +21,7 @@ class Ensemble(Scorer):
         self.members = nn.ModuleList(members)
 
     def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The mean log-odds of every entity as the tail of every question [Q, E]."""
+        """The mean log-odds of every entity as the tail of every query [Q, E]."""
         total = torch.zeros(len(heads), self.num_entities)
         for member in self._scorers():
             total += member.log_odds_of_all_tails(heads, relations)

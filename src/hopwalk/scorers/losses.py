@@ -1,8 +1,8 @@
-"""The two losses over all tails of a question. Each makes its own gradient while the scores are at hand.
+"""The two losses over all tails of a query. Both compute their gradient in the forward pass, from the scores in memory.
 
-Scores stand as [C, Q], candidates by questions: matrix products with few columns run at twice the rate of the other way round on
-the processors we measured (docs/decisions.md). The matrix of scores is overwritten by its own gradient, so that memory is one
-such matrix, and nothing is kept for a backward pass.
+Scores are [C, Q], candidates by queries: matrix products with few columns are twice as fast as with few rows on the processors
+we measured (docs/decisions.md). The matrix of scores is overwritten by its gradient, so memory is one such matrix, and none is
+kept for a backward pass.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch import Tensor
 def softmax_loss(
     vectors: Tensor, table: Tensor, bias: Tensor | None, queries: Tensor, answers: Tensor, weights: Tensor | None
 ) -> Tensor:
-    """The multi-class loss grouped by question, a mean over answers (Lacroix et al., 2018, in the form of DESIGN.md).
+    """The multi-class loss of Lacroix et al. (2018) grouped by query, a mean over answers.
 
-    A question with n answers costs `n · logsumexp(scores) − Σ scores[answers]`. `vectors` [Q, D] are the query vectors, `table`
-    [C, D] the candidates' embeddings, `bias` [C]. Answer i belongs to row `queries[i]` of the vectors and is row `answers[i]`
-    of the table. `weights` [C] say how many entities a sampled candidate stands for.
+    The loss of a query with n answers is `n · logsumexp(scores) − Σ scores[answers]`. `vectors` [Q, D] are the query vectors,
+    `table` [C, D] the candidates' embeddings, `bias` [C]. Answer i belongs to row `queries[i]` of the vectors and is row
+    `answers[i]` of the table. `weights` [C] are the numbers of entities that sampled candidates stand for.
     """
     if weights is not None:
         bias = weights.log() if bias is None else bias + weights.log()
@@ -36,12 +36,12 @@ class _SoftmaxLoss(torch.autograd.Function):
         if bias is not None:
             scores += bias[:, None]
         counts = torch.bincount(queries, minlength=len(vectors)).to(scores.dtype)
-        of_answers = scores[answers, queries]
+        answer_scores = scores[answers, queries]
         if weights is not None:
-            of_answers = of_answers - weights.log()[answers]
+            answer_scores = answer_scores - weights.log()[answers]
         highest = scores.amax(dim=0)
         totals = scores.sub_(highest).exp_().sum(dim=0)
-        loss = counts @ (totals.log() + highest) - of_answers.sum()
+        loss = counts @ (totals.log() + highest) - answer_scores.sum()
         gradient = scores.mul_(counts / totals).index_put_((answers, queries), scores.new_tensor(-1.0), accumulate=True)
         return _keep_gradients(ctx, loss, gradient, vectors, table, bias, 1 / len(answers))
 
@@ -59,7 +59,7 @@ def binary_loss(
     weights: Tensor | None,
     label_smoothing: float,
 ) -> Tensor:
-    """Binary cross-entropy over all candidates of all questions, a mean (the paper's; Dettmers et al., 2018).
+    """Binary cross-entropy over all candidates of all queries, a mean (the paper's; Dettmers et al., 2018).
 
     The target is `(1 − label_smoothing) · is_answer + label_smoothing / num_entities`. Arguments are those of `softmax_loss`.
     """
@@ -83,17 +83,17 @@ class _BinaryLoss(torch.autograd.Function):
         if bias is not None:
             scores += bias[:, None]
         num_entities = len(table) if weights is None else float(weights.sum())
-        everywhere, at_answers = label_smoothing / num_entities, 1 - label_smoothing
-        of_answers = scores[answers, queries].sum()
+        base_target, answer_target = label_smoothing / num_entities, 1 - label_smoothing
+        answer_score = scores[answers, queries].sum()
         per_candidate = scores.sum(dim=1) if label_smoothing else scores.new_zeros(len(table))
-        misses = scores.neg_().sigmoid_()  # 1 − p, exact also where p is close to 1
-        surprise = -misses.clamp_min(1e-38).log_().sum(dim=1) - everywhere * per_candidate
-        gradient = misses.neg_().add_(1 - everywhere)
+        misses = scores.neg_().sigmoid_()  # 1 − p, exact even if p is close to 1
+        losses = -misses.clamp_min(1e-38).log_().sum(dim=1) - base_target * per_candidate
+        gradient = misses.neg_().add_(1 - base_target)
         if weights is not None:
-            surprise *= weights
+            losses *= weights
             gradient *= weights[:, None]
-        loss = surprise.sum() - at_answers * of_answers
-        gradient.index_put_((answers, queries), gradient.new_tensor(-at_answers), accumulate=True)
+        loss = losses.sum() - answer_target * answer_score
+        gradient.index_put_((answers, queries), gradient.new_tensor(-answer_target), accumulate=True)
         return _keep_gradients(ctx, loss, gradient, vectors, table, bias, 1 / (num_entities * len(vectors)))
 
     @staticmethod
@@ -104,9 +104,9 @@ class _BinaryLoss(torch.autograd.Function):
 def _keep_gradients(
     ctx: Any, loss: Tensor, gradient: Tensor, vectors: Tensor, table: Tensor, bias: Tensor | None, scale: float
 ) -> Tensor:
-    """The scaled loss; from the gradient of the scores [C, Q], those of the vectors, the table and the bias are kept in `ctx`."""
-    for_bias = None if bias is None else gradient.sum(dim=1).mul_(scale)
-    ctx.gradients = (gradient.T @ (table * scale), gradient @ (vectors * scale), for_bias)
+    """The scaled loss; the gradients of vectors, table and bias, from that of the scores [C, Q], are stored in `ctx`."""
+    bias_gradient = None if bias is None else gradient.sum(dim=1).mul_(scale)
+    ctx.gradients = (gradient.T @ (table * scale), gradient @ (vectors * scale), bias_gradient)
     return loss * scale
 
 

@@ -1,4 +1,4 @@
-"""Scorers by name."""
+"""Construction of scorers by name."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PYKEEN = "pykeen:"
 def build_scorer(
     num_entities: int, num_relations: int, settings: ScorerSettings, facts: Triples | None = None
 ) -> TrainableScorer:
-    """The scorer that the settings name, with fresh parameters drawn by their seed.
+    """The scorer of the settings, with initial parameters from their seed.
 
-    The facts are for models that pass messages over the graph, which only PyKEEN has.
+    Only the models of PyKEEN that pass messages over the graph need the facts.
     """
     generator = torch.Generator().manual_seed(settings.seed)
     if settings.model.lower().startswith(PYKEEN):
@@ -31,7 +31,7 @@ def build_scorer(
         return PykeenScorer.build(num_entities, num_relations, settings, facts)
     model = MODELS.get(fold_name(settings.model))
     if model is None:
-        known = f"Scorers are: {', '.join(MODELS)}, and those of PyKEEN, e.g. pykeen:TransE."
+        known = f"Scorers are: {', '.join(MODELS)}, and the models of PyKEEN, e.g. pykeen:TransE."
         raise UnknownNameError(
             f"there is no scorer {settings.model!r}", remedy=did_you_mean(settings.model.lower(), MODELS) or known
         )

@@ -1,4 +1,4 @@
-"""What a scorer is trained on: every distinct question (head, relation, ?) of the facts, both ways, with all its answers."""
+"""Training queries of a scorer: every distinct (head, relation, ?) of the facts and their inverses, with all its answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hopwalk.data.triples import TriplePacking, sorted_unique
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Q questions, and their answers one after the other: answer i belongs to question `queries[i]` and is `answers[i]`."""
+    """Q queries and their answers, flat: answer i is `answers[i]` and belongs to query `queries[i]`."""
 
     heads: Tensor
     relations: Tensor
@@ -25,7 +25,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class TrainingQueries:
-    """All questions; those of one head stand together. The answers of question q are `answers[offsets[q]:offsets[q + 1]]`."""
+    """All queries, grouped by head. The answers of query q are `answers[offsets[q]:offsets[q + 1]]`."""
 
     heads: Tensor
     relations: Tensor
@@ -37,22 +37,22 @@ class TrainingQueries:
 
     @staticmethod
     def of(dataset: Dataset) -> TrainingQueries:
-        """The questions of the data set's facts and, turned round, of their inverses."""
+        """The queries of the data set's facts and of their inverses."""
         facts, ids = dataset.facts, dataset.relation_ids
         packing = TriplePacking(len(dataset.entities), ids.num_directed)
-        turned = packing.pack(facts.tails, ids.inverse(facts.relations), facts.heads)
-        triples = packing.unpack(sorted_unique(np.concatenate([packing.pack_all(facts), turned])))
+        inverse = packing.pack(facts.tails, ids.inverse(facts.relations), facts.heads)
+        triples = packing.unpack(sorted_unique(np.concatenate([packing.pack_all(facts), inverse])))
         pairs = triples.heads.astype(np.int64) * ids.num_directed + triples.relations
         starts = np.flatnonzero(np.diff(pairs, prepend=-1))
         columns = (triples.heads[starts], triples.relations[starts], np.append(starts, len(pairs)), triples.tails)
         return TrainingQueries(*(torch.from_numpy(column.astype(np.int64)) for column in columns))
 
     def num_batches(self, size: int) -> int:
-        """How many batches of at most `size` questions there are."""
+        """The number of batches of at most `size` queries."""
         return -(-len(self) // size)
 
     def batches(self, size: int, generator: torch.Generator) -> Iterator[Batch]:
-        """All questions once, in a random order, in batches of at most `size` that are all about as large."""
+        """All queries once, in random order, in batches of nearly equal size, at most `size`."""
         for chosen in torch.randperm(len(self), generator=generator).tensor_split(self.num_batches(size)):
             starts = self.offsets[chosen]
             counts = self.offsets[chosen + 1] - starts
@@ -64,10 +64,10 @@ class TrainingQueries:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Among which entities a batch looks for its answers: None for all of them.
+    """The candidate tails of a batch; `entities` is None if all entities are.
 
-    Each candidate stands for `weights` entities. The batch's `heads` and `answers` are rows of the table of embeddings that the
-    batch works with: of all entities, or of the candidates followed by the other heads.
+    Each candidate stands for `weights` entities. `heads` and `answers` are rows of the table of embeddings that the batch uses:
+    of all entities, or of the candidates followed by the other heads.
     """
 
     entities: Tensor | None
@@ -77,15 +77,15 @@ class Candidates:
 
     @staticmethod
     def all(batch: Batch) -> Candidates:
-        """All entities are candidates."""
+        """All entities as candidates."""
         return Candidates(None, None, batch.heads, batch.answers)
 
 
 def sample_candidates(batch: Batch, num_sampled: int, num_entities: int, generator: torch.Generator) -> tuple[Tensor, Candidates]:
-    """All answers of the batch, and `num_sampled` of the other entities, drawn without replacement.
+    """All answers of the batch, and `num_sampled` other entities, sampled without replacement.
 
-    The first result are the entities whose embeddings the batch works with. With the weights, sums over the candidates estimate
-    sums over all entities without bias.
+    The first result are the entities whose embeddings the batch uses. With the weights, sums over the candidates are unbiased
+    estimates of sums over all entities.
     """
     answers = batch.answers.unique()
     is_candidate = torch.zeros(num_entities, dtype=torch.bool)

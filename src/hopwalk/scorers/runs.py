@@ -1,4 +1,4 @@
-"""Scorers in run folders: trained into them, loaded from them, combined into ensembles."""
+"""Run folders of scorers: training into them, loading from them, combining them into ensembles."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def train_into(
     tensorboard: bool = False,
     scorer: TrainableScorer | None = None,
 ) -> tuple[Run, Scorer]:
-    """Train a scorer into a run folder, or resume the run that is there; the finished or interrupted run, and its scorer.
+    """Train a scorer into a run folder, or resume its run; returns the finished or interrupted run, and its scorer.
 
-    `scorer` is the untrained one of these settings, if it is built already.
+    `scorer` is the untrained scorer of these settings, if it was built already.
     """
     scorer = scorer or build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer, dataset.facts)
     callbacks = [*callbacks, TensorBoard(path / "tensorboard")] if tensorboard else callbacks
@@ -54,19 +54,19 @@ def train_into(
 
 
 def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]) -> None:
-    """Calibrate the scorer on dev, and write calibration, outcome and card into the run folder.
+    """Calibrate the scorer on dev, and write calibration, outcome and card to the run folder.
 
-    Scores of our models trained with binary cross-entropy are log-odds already, and stay as they are.
+    Scores of our models trained with binary cross-entropy are log-odds already, and are not changed.
     """
-    is_ours = not run.settings.scorer.model.lower().startswith(PYKEEN)  # distances, for one, are never above zero
+    is_ours = not run.settings.scorer.model.lower().startswith(PYKEEN)  # distances, for example, are never above zero
     if run.about["kind"] == SCORER and run.settings.scorer.loss == "binary" and is_ours:
         reliability = measure_reliability(scorer.numpy_scores, scorer.calibration, dataset, "valid")
     else:
         scorer.calibration, reliability = calibrate(scorer.numpy_scores, dataset)
-    found = {"calibration": asdict(scorer.calibration), "reliability": reliability.to_dict() if reliability else None}
-    about = run.about | outcome | found
+    calibrated = {"calibration": asdict(scorer.calibration), "reliability": reliability.to_dict() if reliability else None}
+    about = run.about | outcome | calibrated
     write_card(run, about)
-    run.write_about(about)  # last: a run that is called finished is complete
+    run.write_about(about)  # last, so that a finished run is complete
 
 
 def load_scorer(path: str | Path) -> Scorer:
@@ -84,7 +84,7 @@ def load_scorer(path: str | Path) -> Scorer:
 
 
 def calibration_of(run: Run) -> Calibration:
-    """The calibration that the run has written."""
+    """The calibration in the run folder."""
     values: Any = run.about.get("calibration", {})
     try:
         return Calibration(float(values.get("slope", 1)), float(values.get("offset", 0)), bool(values.get("is_relative", False)))
@@ -93,17 +93,17 @@ def calibration_of(run: Run) -> Calibration:
 
 
 def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
-    """A run folder with copies of the runs as members of an ensemble."""
+    """Combine runs into an ensemble, in a new run folder with copies of them."""
     if len(members) < 2:
-        raise SettingsError("an ensemble needs at least two runs")
+        raise SettingsError("an ensemble needs at least two runs", remedy="Give the folders of two or more scorers.")
     refuse_used_folder(path)
     runs = [Run.open(member) for member in members]
     first = runs[0]
     for run in runs[1:]:
         run.require_same_data(first.dataset)
         if run.settings.scorer.train_on_valid != first.settings.scorer.train_on_valid:
-            problem = f"of this run and {first.path} only one was trained on the dev set"
-            raise RunError(problem, path=run.path, remedy="Combine runs that all were, or that all were not.")
+            problem = f"only one of this run and {first.path} was trained on the dev set"
+            raise RunError(problem, path=run.path, remedy="Combine runs that were all trained on it, or runs that were not.")
     ensemble = Ensemble([load_scorer(member) for member in members])
     names = [f"{number}-{run.settings.scorer.model.replace(':', '-')}" for number, run in enumerate(runs, start=1)]
     for name, run in zip(names, runs, strict=True):

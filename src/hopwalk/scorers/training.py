@@ -1,4 +1,4 @@
-"""How a scorer learns: batches of questions with all their answers, ranked on dev."""
+"""Training of a scorer: batches of queries with all their answers, evaluated on dev."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from torch import Tensor
 from hopwalk.config.settings import ScorerSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError
+from hopwalk.learning.metrics import metrics
 from hopwalk.learning.optimizers import Optimizer
-from hopwalk.learning.ranking import filtered_answers, metrics, rank_answers, split_queries
+from hopwalk.learning.ranking import filtered_answers, rank_answers, split_queries
 from hopwalk.learning.training import Learner, OnBatch
 from hopwalk.scorers.base import TrainableScorer
 from hopwalk.scorers.queries import TrainingQueries
 
 
 class ScorerLearner(Learner):
-    """A scorer, its questions and its optimizer."""
+    """A scorer, its training queries and its optimizer."""
 
-    remedy = "Training has diverged: set a smaller scorer.learning_rate."
+    remedy = "Set a smaller scorer.learning_rate."
 
     def __init__(self, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings) -> None:
         if not len(dataset.facts):
-            raise DataError(f"{dataset.name} has no facts to train on")
+            raise DataError(f"{dataset.name} has no facts to train on", remedy="Give a data set with training facts.")
         self.name, self.model, self.seed = settings.model, scorer, settings.seed
         self.epochs, self.evaluate_every, self.patience = settings.epochs, settings.evaluate_every, settings.patience
         self._scorer, self._batch_size = scorer, settings.batch_size
@@ -35,7 +36,7 @@ class ScorerLearner(Learner):
         self._optimizer = Optimizer(scorer, settings.optimizer, settings.learning_rate)
 
     def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
-        """One pass over all questions; the mean loss."""
+        """Train one epoch; returns the mean loss."""
         self._optimizer.set_learning_rate(self._learning_rate * self._learning_rate_decay ** (epoch - 1))
         num_batches, total = self._queries.num_batches(self._batch_size), 0.0
         for number, batch in enumerate(self._queries.batches(self._batch_size, generator), start=1):
@@ -45,16 +46,16 @@ class ScorerLearner(Learner):
         return {"loss": total / num_batches}
 
     def measure(self) -> dict[str, Any]:
-        """The ranks of dev's tails."""
+        """The metrics of tails on dev; empty without dev queries."""
         if not len(self._dev):
             return {}
         ranks = rank_answers(self._scorer.numpy_scores, self._dev, self._known, num_entities=self._scorer.num_entities)
         return {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
 
     def state(self) -> dict[str, Tensor]:
-        """The optimizer's."""
+        """The state of the optimizer."""
         return self._optimizer.state()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
+        """Restore the state that `state` returned."""
         self._optimizer.load_state(state)

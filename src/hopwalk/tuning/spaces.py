@@ -1,4 +1,4 @@
-"""Spaces to tune in: which settings, and what each can be. Ready-made ones come with the package; a TOML file makes others."""
+"""Search spaces of tuning: settings, and the values of each. Two come with the package; a TOML file defines others."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ WALKER = "walker"
 
 @dataclass(frozen=True)
 class Choice:
-    """A setting that is one of some values."""
+    """A setting with one of some values."""
 
     values: tuple[Any, ...]
 
     def holds(self, value: Any) -> bool:
-        """Whether the value can be chosen."""
+        """Whether the value is in it."""
         return value in self.values
 
 
@@ -38,7 +38,7 @@ class Range:
     is_whole: bool = False
 
     def holds(self, value: Any) -> bool:
-        """Whether the value can be chosen."""
+        """Whether the value is in it."""
         return isinstance(value, int | float) and self.low <= value <= self.high
 
 
@@ -46,7 +46,7 @@ Space = dict[str, Choice | Range]
 
 
 def load_space(space: str | Path, what: str, settings: Settings, fixed: Sequence[str] = ()) -> Space:
-    """What can be tuned of `what`, a scorer's model or "walker": of a ready-made space, or of a TOML file; but what is `fixed`.
+    """The space of `what`, a scorer's model or "walker", without `fixed` settings: from the package, or from a TOML file.
 
     >>> sorted(load_space("paper", "complex", Settings()))
     ['scorer.batch_size', 'scorer.input_dropout', 'scorer.learning_rate']
@@ -61,13 +61,13 @@ def load_space(space: str | Path, what: str, settings: Settings, fixed: Sequence
     for table in names:
         values = tables.get(table, {})
         if not isinstance(values, dict):
-            raise SettingsError(f"[{table}] is no table of settings", path=space)
-        for name, said in _flat(values):
+            raise SettingsError(f"[{table}] is not a table of settings", path=space)
+        for name, value in _flat(values):
             if name not in fixed:
-                found[name] = _dimension(name, said, settings, space)
+                found[name] = _dimension(name, value, settings, space)
     if not found:
         remedy = f"It needs a table [{names[0]}] with settings that are not fixed."
-        raise SettingsError(f"the space has nothing to tune of {what}", path=space, remedy=remedy)
+        raise SettingsError(f"the space has no settings of {what}", path=space, remedy=remedy)
     return found
 
 
@@ -82,36 +82,36 @@ def _text(space: str | Path) -> str:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Settings by dotted name, written in quotes or as tables within tables."""
+    """The values by dotted name; names are written in quotes, or as nested tables."""
     found: list[tuple[str, Any]] = []
-    for name, said in values.items():
-        is_range = isinstance(said, dict) and {*said} & {"low", "high"}
-        inner = _flat(said, f"{prefix}{name}.") if isinstance(said, dict) and not is_range else [(f"{prefix}{name}", said)]
-        found += inner
+    for name, value in values.items():
+        is_range = isinstance(value, dict) and {*value} & {"low", "high"}
+        is_table = isinstance(value, dict) and not is_range
+        found += _flat(value, f"{prefix}{name}.") if is_table else [(f"{prefix}{name}", value)]
     return found
 
 
-def _dimension(name: str, said: Any, settings: Settings, space: str | Path) -> Choice | Range:
+def _dimension(name: str, value: Any, settings: Settings, space: str | Path) -> Choice | Range:
     if name not in {*dotted_names()}:
         raise SettingsError(f"there is no setting {name!r}", path=space, remedy=did_you_mean(name, dotted_names()))
     found: Choice | Range
-    if isinstance(said, list) and said and not any(isinstance(value, list | dict) for value in said):
-        found, samples = Choice(tuple(said)), [*said]
-    elif isinstance(said, dict) and {"low", "high"} <= {*said} <= {"low", "high", "log"}:
-        low, high, log = said["low"], said["high"], said.get("log", False)
+    if isinstance(value, list) and value and not any(isinstance(one, list | dict) for one in value):
+        found, samples = Choice(tuple(value)), [*value]
+    elif isinstance(value, dict) and {"low", "high"} <= {*value} <= {"low", "high", "log"}:
+        low, high, log = value["low"], value["high"], value.get("log", False)
         if not all(isinstance(bound, int | float) for bound in (low, high)) or not low < high or (log and low <= 0):
             raise SettingsError(
-                f"{name} has no range from {low!r} to {high!r}", path=space, remedy="Give low < high, above 0 for log."
+                f"{name} cannot have a range from {low!r} to {high!r}", path=space, remedy="Give low < high, above 0 for log."
             )
         found, samples = Range(low, high, bool(log), isinstance(low, int) and isinstance(high, int)), [low, high]
     else:
         remedy = "Write [0.1, 0.5] for a choice, { low = 0.1, high = 0.5 } for a range."
-        raise SettingsError(f"{name} = {said!r} is neither a choice nor a range", path=space, remedy=remedy)
-    for value in samples:
-        changed(settings, {name: value})  # an error if it does not fit
+        raise SettingsError(f"{name} = {value!r} is neither a choice nor a range", path=space, remedy=remedy)
+    for sample in samples:
+        changed(settings, {name: sample})  # an error if it does not fit
     return found
 
 
 def space_json(space: Space) -> dict[str, Any]:
-    """For JSON, to tell whether two are the same."""
+    """The space as JSON, the same for equal spaces."""
     return {name: asdict(found) for name, found in sorted(space.items())}

@@ -1,4 +1,4 @@
-"""Search for settings on dev (the paper's §4.3) with Optuna: trials that can be stopped, gone on with, and given up early."""
+"""Search for settings on dev (the paper's §4.3) with Optuna: trials can be interrupted, resumed and pruned."""
 
 from __future__ import annotations
 
@@ -32,11 +32,19 @@ Pruner = Literal["median", "hyperband", "none"]
 PRUNERS = ("median", "hyperband", "none")
 NAME = "hopwalk"  # of the study in its file
 BEST, IMPORTANCE = "best.toml", "importance.svg"
+ANOTHER_FILE = "Choose another file for the study."
+OTHER = {  # what differs, by the name under which the study keeps it
+    "data": "other data",
+    "what is tuned": "another model",
+    "space": "another space",
+    "settings": "other settings",
+    "rewards": "another scorer",
+}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting that was tried: what it reached on dev, in how many epochs, and whether it was given up early."""
+    """A trial: its dev MRR, its epochs, whether it was pruned, and the values of its settings."""
 
     number: int
     mrr: float | None
@@ -52,7 +60,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning found: trials, best first; how much each setting matters; and the best settings, as the preset says them."""
+    """The result of tuning: the trials, best first; the importance of each setting; the best settings, also as a preset."""
 
     study: Path
     preset: Path | None
@@ -72,7 +80,7 @@ class Tuned:
         }
 
 
-OnTrial = Callable[[int, int, Mapping[str, Any]], None]  # number (from 1), how many in all, values
+OnTrial = Callable[[int, int, Mapping[str, Any]], None]  # number (from 1), number of trials, values
 
 
 def tune_into(
@@ -89,19 +97,19 @@ def tune_into(
     on_trial: OnTrial = lambda *_: None,
     make_callbacks: MakeCallbacks = no_callbacks,
 ) -> Tuned:
-    """Try settings until there are so many trials in the study, the best dev MRR of each being what counts; test is never asked.
+    """Search for settings with the best dev MRR until the study has so many trials; test is never used.
 
-    `what` is "walker" or the model of a scorer. Beside the file there is a folder with the trials' runs, of which the best stays.
+    `what` is "walker" or the model of a scorer. A folder beside the file holds the runs of the trials; only the best one is kept.
     """
     if not len(dataset.valid):
-        remedy = "Divide the facts with `hopwalk data split`, and tune on the folder it writes."
-        raise DataError(f"{dataset.name} has no dev questions to tune on", remedy=remedy)
+        remedy = "Split the data (`hopwalk data split`), and tune on the folder that it writes."
+        raise DataError(f"{dataset.name} has no dev queries to tune on", remedy=remedy)
     if pruner not in PRUNERS:
-        raise SettingsError(f"there is no pruner {pruner!r}", remedy=f"There are {', '.join(PRUNERS)}.")
+        raise SettingsError(f"there is no pruner {pruner!r}", remedy=f"Pruners are {', '.join(PRUNERS)}.")
     if settings.scorer.train_on_valid or settings.walker.train_on_valid:
-        raise SettingsError("a model trained on the dev set cannot be tuned on it", remedy="Leave train_on_valid out.")
+        raise SettingsError("a model trained on the dev set cannot be tuned on it", remedy="Set train_on_valid to false.")
     if not study_path.suffix:
-        raise SettingsError("the file of a study has an ending", path=study_path, remedy=f"For example: {study_path}.db")
+        raise SettingsError("the file of a study needs a suffix", path=study_path, remedy=f"For example: {study_path}.db")
     dimensions = load_space(space, what, settings, fixed)
     seed = settings.walker.seed if what == WALKER else settings.scorer.seed
     study = _study(study_path, pruner, _identity(dataset, settings, what, dimensions, scorer_run))
@@ -110,12 +118,12 @@ def tune_into(
     try:
         search.prepare(scorer_run)
         while (done := len(search.done)) < trials:
-            if not search.try_one(_seed(seed, done), partial(on_trial, done + 1, trials)):
+            if not search.run_trial(_seed(seed, done), partial(on_trial, done + 1, trials)):
                 was_interrupted = True
                 break
     except KeyboardInterrupt:
         was_interrupted = True
-    return search.found(study_path, was_interrupted)
+    return search.result(study_path, was_interrupted)
 
 
 def _optuna() -> Any:
@@ -128,12 +136,12 @@ def _optuna() -> Any:
 
 
 def _seed(seed: int, done: int) -> int:
-    """Of the sampler, for each trial anew: so what comes next depends on the trials done, not on when tuning was stopped."""
+    """The sampler's seed for the next trial. It depends only on the trials done, so that interruptions change nothing."""
     return int(np.random.SeedSequence([seed, done]).generate_state(1)[0])
 
 
 def _identity(dataset: Dataset, settings: Settings, what: str, space: Space, scorer_run: Path | None) -> dict[str, str]:
-    """What all trials of a study have in common."""
+    """The inputs that all trials of a study must share."""
     groups = ["scorer"] if what != WALKER else ["graph", "walk", "walker", *(() if scorer_run else ("scorer",))]
     fixed = {group: getattr(settings, group).model_dump() for group in groups}
     return {
@@ -146,13 +154,13 @@ def _identity(dataset: Dataset, settings: Settings, what: str, space: Space, sco
 
 
 def _weights(scorer_run: Path) -> list[str]:
-    """What tells one scorer from another: the checksums of its weights, of an ensemble those of its members."""
+    """The identity of a scorer: the checksums of its weights, of an ensemble those of its members."""
     files = sorted(scorer_run.rglob(Run.open(scorer_run).weights_path.name))
     return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
 
 
 def _study(path: Path, pruner: Pruner, identity: Mapping[str, str]) -> optuna.Study:
-    """The study in the file, or a new one; an error if it has begun with something else."""
+    """The study in the file, or a new one; an error if it was begun with other inputs."""
     library = _optuna()
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -172,18 +180,16 @@ def _study(path: Path, pruner: Pruner, identity: Mapping[str, str]) -> optuna.St
         )
     except (SQLAlchemyError, RuntimeError) as error:
         problem = str(error).splitlines()[0]
-        raise SavedFileError(
-            f"this is no study that can be read ({problem})", path=path, remedy="Choose another --study."
-        ) from None
+        raise SavedFileError(f"the study cannot be read ({problem})", path=path, remedy=ANOTHER_FILE) from None
     for name, value in identity.items():
         if study.user_attrs.setdefault(name, value) != value:
-            raise SettingsError(f"the study has begun with other {name}", path=path, remedy="Choose another --study.")
+            raise SettingsError(f"the study was begun with {OTHER[name]}", path=path, remedy=ANOTHER_FILE)
         study.set_user_attr(name, value)
     return study
 
 
 class _Search:
-    """A study and what it takes to try something."""
+    """A study, and the training of its trials."""
 
     def __init__(
         self,
@@ -202,17 +208,17 @@ class _Search:
 
     @property
     def done(self) -> list[optuna.trial.FrozenTrial]:
-        """Trials that came to an end."""
+        """The trials that have ended."""
         return self._study.get_trials(deepcopy=False, states=(self._states.COMPLETE, self._states.PRUNED))
 
     def prepare(self, scorer_run: Path | None) -> None:
-        """Train the walker's scorer, once; take up trials that were stopped; begin a new study with the recipe's own values."""
+        """Train the walker's scorer once, enqueue interrupted trials again, and begin a new study with the recipe's values."""
         if self._what == WALKER and self._settings.walker.needs_scorer:
             self._scorer = scorer_run or self._trained_scorer()
-        for stopped in self._study.get_trials(states=(self._states.RUNNING,)):
-            attributes = {"folder": stopped.user_attrs.get("folder", f"trial-{stopped.number}")}
-            self._study.tell(stopped.number, state=self._states.FAIL)
-            self._study.enqueue_trial(stopped.params, user_attrs=attributes)
+        for interrupted in self._study.get_trials(states=(self._states.RUNNING,)):
+            attributes = {"folder": interrupted.user_attrs.get("folder", f"trial-{interrupted.number}")}
+            self._study.tell(interrupted.number, state=self._states.FAIL)
+            self._study.enqueue_trial(interrupted.params, user_attrs=attributes)
         if not self._study.get_trials(deepcopy=False):
             dumped: dict[str, Any] = self._settings.model_dump()
             own = {name: dumped[name.partition(".")[0]][name.partition(".")[2]] for name in self._space}
@@ -227,8 +233,8 @@ class _Search:
             raise KeyboardInterrupt
         return run.path
 
-    def try_one(self, seed: int, on_values: Callable[[Mapping[str, Any]], None]) -> bool:
-        """One trial; False if it was interrupted, and is to be taken up again."""
+    def run_trial(self, seed: int, on_values: Callable[[Mapping[str, Any]], None]) -> bool:
+        """Run one trial; False if it was interrupted, and must be resumed."""
         optuna = _optuna()
         self._study.sampler = optuna.samplers.TPESampler(seed=seed)
         trial = self._study.ask()
@@ -250,7 +256,7 @@ class _Search:
 
     def _train(self, folder: Path, settings: Settings, trial: optuna.Trial) -> Run:
         if self._what != WALKER:
-            callbacks = [_Judge(trial, folder), *self._make_callbacks(TrainingPlan("scorer", settings.scorer.epochs))]
+            callbacks = [_PruningCallback(trial, folder), *self._make_callbacks(TrainingPlan("scorer", settings.scorer.epochs))]
             return scorer_runs.train_into(folder, self._dataset, settings, resume=True, callbacks=callbacks)[0]
         return walker_runs.train_into(
             folder,
@@ -258,7 +264,7 @@ class _Search:
             settings,
             scorer_run=self._scorer,
             resume=True,
-            make_callbacks=lambda plan: [_Judge(trial, folder), *self._make_callbacks(plan)],
+            make_callbacks=lambda plan: [_PruningCallback(trial, folder), *self._make_callbacks(plan)],
         )
 
     def _keep_the_best(self) -> None:
@@ -274,9 +280,9 @@ class _Search:
         finished = [trial for trial in self.done if trial.value is not None and trial.state == self._states.COMPLETE]
         return max(finished, key=lambda trial: trial.value or 0.0, default=None)
 
-    def found(self, path: Path, was_interrupted: bool) -> Tuned:
-        """What there is to tell, with the preset and the picture written."""
-        trials = [_told(trial, self._states) for trial in self.done]
+    def result(self, path: Path, was_interrupted: bool) -> Tuned:
+        """The result; writes the preset and the chart of importance."""
+        trials = [_as_trial(trial, self._states) for trial in self.done]
         trials.sort(key=lambda trial: (trial.was_pruned, -(trial.mrr or 0.0), trial.number))
         importance = self._importance()
         preset, settings, best = None, None, self._best()
@@ -286,12 +292,12 @@ class _Search:
             about = f"# Found by `hopwalk tune`: dev MRR {100 * best.value:.2f} in trial {best.number} of {len(trials)}.\n\n"
             write_text(preset, about + settings_toml(settings))
         if importance:
-            chart = bar_chart("What moves dev MRR", list(importance.items()), show=lambda value: f"{100 * value:.0f} %")
+            chart = bar_chart("Importance for dev MRR", list(importance.items()), show=lambda value: f"{100 * value:.0f} %")
             write_text(self._folder / IMPORTANCE, chart)
         return Tuned(path, preset, tuple(trials), importance, settings, was_interrupted)
 
     def _importance(self) -> dict[str, float]:
-        """How much of what trials differ in each setting explains; nothing while there are few."""
+        """The importance of each setting for dev MRR; empty while there are few trials."""
         finished = [trial for trial in self.done if trial.state == self._states.COMPLETE]
         if len(finished) < 4 or len({trial.value for trial in finished}) < 2:
             return {}
@@ -307,7 +313,7 @@ def _suggested(trial: optuna.Trial, name: str, found: Any) -> Any:
     return trial.suggest_float(name, found.low, found.high, log=found.log)
 
 
-def _told(trial: optuna.trial.FrozenTrial, states: Any) -> Trial:
+def _as_trial(trial: optuna.trial.FrozenTrial, states: Any) -> Trial:
     was_pruned = trial.state == states.PRUNED
     reached = max(trial.intermediate_values.values(), default=None)
     epochs = max(trial.intermediate_values, default=0)
@@ -315,26 +321,26 @@ def _told(trial: optuna.trial.FrozenTrial, states: Any) -> Trial:
     return Trial(trial.number, value, int(trial.user_attrs.get("epochs", epochs)), was_pruned, trial.params)
 
 
-class _Judge:
-    """A watcher that gives a trial up when it does worse than others did."""
+class _PruningCallback:
+    """A callback that prunes a trial that does worse than others did."""
 
     def __init__(self, trial: optuna.Trial, folder: Path) -> None:
         self._trial, self._best = trial, 0.0
         self._reported: set[int] = set()
-        for record in Run(folder).history:  # of a trial that is taken up again
+        for record in Run(folder).history:  # of a trial that is resumed
             self._report(record)
 
     def on_batch(self, epoch: int, batch: int, num_batches: int, values: Mapping[str, float]) -> None:
         """Nothing."""
 
     def on_evaluation(self, record: Mapping[str, Any]) -> None:
-        """Compare the best dev MRR so far with that of other trials after as many epochs."""
+        """Report the best dev MRR so far; prune the trial if others had more after as many epochs."""
         self._report(record)
         if self._trial.should_prune():
             raise _optuna().TrialPruned
 
     def _report(self, record: Mapping[str, Any]) -> None:
         self._best = max(self._best, float(record["valid_mrr"]))
-        if record["epoch"] not in self._reported:  # epochs after the last checkpoint are done again
+        if record["epoch"] not in self._reported:  # after resuming, epochs since the last checkpoint are repeated
             self._reported.add(record["epoch"])
             self._trial.report(self._best, int(record["epoch"]))

@@ -48,7 +48,7 @@ def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mappin
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> int:
-    """A CRC-32 of all arrays: tells damage, not intent."""
+    """A CRC-32 of all arrays: detects damage, not tampering."""
     checksum = 0
     for name in sorted(arrays):
         checksum = zlib.crc32(arrays[name].data, zlib.crc32(name.encode(), checksum))
@@ -56,7 +56,7 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> int:
 
 
 class ArrayFile:
-    """The arrays and the metadata of a file that `save_arrays` wrote: memory-mapped, read-only, checked as they are taken out."""
+    """The arrays and the metadata of a file that `save_arrays` wrote: memory-mapped, read-only, checked."""
 
     def __init__(self, path: Path, *, kind: str) -> None:
         from safetensors import SafetensorError, safe_open
@@ -87,7 +87,7 @@ class ArrayFile:
         return sorted(self._arrays)
 
     def array(self, name: str) -> NDArray[Any]:
-        """A copy of the array of that name, of whatever type and shape it has."""
+        """A copy of the array of that name, of any type and shape."""
         self.require(name in self, f"{name} is missing")
         return self._arrays[name].copy()
 
@@ -98,17 +98,17 @@ class ArrayFile:
         self.require(array.dtype == dtype and array.ndim == 1, f"{name} is not a column of {dtype.__name__}")
         return array
 
-    def require(self, is_so: Any, problem: str) -> None:
-        """Refuse the file if something about it is not as it must be."""
-        if not is_so:
+    def require(self, condition: Any, problem: str) -> None:
+        """Raise an error unless the condition holds."""
+        if not condition:
             raise SavedFileError(f"the file is damaged: {problem}", path=self.path, remedy=DAMAGED)
 
     def require_ids(self, name: str, ids: NDArray[np.int32], count: int) -> None:
-        """Refuse the file if an id is not among the `count` there are."""
+        """Raise an error if an id is not in `range(count)`."""
         self.require(len(ids) == 0 or (ids.min() >= 0 and ids.max() < count), f"{name} has ids out of range")
 
     def require_offsets(self, name: str, offsets: NDArray[np.int64], size: int) -> None:
-        """Refuse the file if the offsets do not go from 0 to `size` without going back."""
+        """Raise an error unless the offsets rise from 0 to `size`."""
         fits = len(offsets) and offsets[0] == 0 and offsets[-1] == size and (offsets[1:] >= offsets[:-1]).all()
         self.require(fits, f"{name} do not fit what they point into")
 

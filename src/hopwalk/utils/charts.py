@@ -1,4 +1,4 @@
-"""Small charts as SVG, in plain Python: lines and bars that read in light and dark, in print, without colour, and aloud."""
+"""Small charts as SVG, in plain Python: lines and bars for light and dark, print, no colour, and screen readers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-# Colours that people tell apart whatever they see of red and green (Okabe and Ito); dashes and dots differ too.
+# Colours that people with colour blindness can tell apart (Okabe and Ito); dashes differ too.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#6a5acd", "#555555")
 _DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "12 4", "1 2")
 _LINES = "".join(
@@ -27,7 +27,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 30, 42
 
 @dataclass(frozen=True)
 class Series:
-    """A line: its name and its points (x, y); `level` is a horizontal line to compare with, the paper's number say."""
+    """A line: its name and its points (x, y); `level` is a horizontal line to compare with, such as the paper's number."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -36,7 +36,7 @@ class Series:
 
 @dataclass
 class _Scale:
-    """From values to pixels."""
+    """A linear map from values to pixels."""
 
     low: float
     high: float
@@ -57,7 +57,7 @@ def line_chart(
     from_zero: bool = False,
     standalone: bool = True,
 ) -> str:
-    """Lines over a number, with a legend below; a description for those who do not see it."""
+    """Lines over a number, with a legend below and a description for screen readers."""
     shown = [(number % len(_COLOURS), line) for number, line in enumerate(series) if line.points]
     xs = [x for _, line in shown for x, _ in line.points]
     ys = [y for _, line in shown for _, y in line.points] + [line.level for _, line in shown if line.level is not None]
@@ -82,8 +82,8 @@ def line_chart(
         parts.append(f'<line class="line s{number}" x1="{x}" x2="{x + 26}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text x="{x + 32}" y="{y + 4}">{escape(line.name)}</text>')
     ends = "; ".join(f"{line.name}: from {_short(line.points[0][1])} to {_short(line.points[-1][1])}" for _, line in shown)
-    told = f"{y_label} over {x_label} from {_short(min(xs))} to {_short(max(xs))}. {ends}."
-    return _document(title, told, HEIGHT + legend, parts, standalone)
+    description = f"{y_label} over {x_label} from {_short(min(xs))} to {_short(max(xs))}. {ends}."
+    return _document(title, description, HEIGHT + legend, parts, standalone)
 
 
 def bar_chart(
@@ -103,15 +103,15 @@ def bar_chart(
         parts.append(f'<text x="{left - 6}" y="{y + 12}" text-anchor="end">{escape(name)}</text>')
         parts.append(f'<rect class="f0" x="{left}" y="{y}" width="{width:.1f}" height="16"/>')
         parts.append(f'<text class="quiet" x="{left + width + 5:.1f}" y="{y + 12}">{escape(show(value))}</text>')
-    told = "; ".join(f"{name}: {show(value)}" for name, value in bars) or "no data"
-    return _document(title, told, _TOP + 22 * len(bars) + 8, parts, standalone)
+    description = "; ".join(f"{name}: {show(value)}" for name, value in bars) or "no data"
+    return _document(title, description, _TOP + 22 * len(bars) + 8, parts, standalone)
 
 
-def _document(title: str, told: str, height: float, parts: Sequence[str], standalone: bool) -> str:
+def _document(title: str, description: str, height: float, parts: Sequence[str], standalone: bool) -> str:
     style = f"<style>{STYLE}</style>" if standalone else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" role="img">'
-        f"<title>{escape(title)}</title><desc>{escape(told)}</desc>{style}"
+        f"<title>{escape(title)}</title><desc>{escape(description)}</desc>{style}"
         f'<text x="{WIDTH / 2:.0f}" y="16" text-anchor="middle" font-weight="bold">{escape(title)}</text>{"".join(parts)}</svg>\n'
     )
 

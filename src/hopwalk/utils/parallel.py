@@ -1,7 +1,7 @@
 """Independent pieces of work, one on each thread.
 
-Where a piece is many small operations, all threads on one operation at a time wait for each other more than they work; a piece
-for each of them keeps all busy. It also makes results the same whatever the number of threads: pieces are cut the same.
+If a piece consists of many small operations, threads that share one operation at a time mostly wait for each other; a piece for
+each thread keeps all busy. Results do not depend on the number of threads, because the pieces do not.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Result = TypeVar("Result")
 
 
 def on_all_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
-    """What the work makes of every piece, in their order. Threads that are left over help with the operations of the pieces."""
+    """The result of `work` for every piece, in order. Spare threads share the operations of the pieces."""
     threads = torch.get_num_threads()
     workers = min(threads, len(pieces))
     if workers <= 1:
         return [work(piece) for piece in pieces]
-    torch.set_num_threads(threads // workers)  # which the threads of the pool take over
+    torch.set_num_threads(threads // workers)  # inherited by the threads of the pool
     try:
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(work, pieces))

@@ -1,4 +1,4 @@
-"""Other packages' log messages, left out for a while."""
+"""Log messages of other packages, silenced for a while."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet(logger: logging.Logger) -> Iterator[None]:
-    """Without what the logger says below errors."""
+    """Silence the logger below errors within the block."""
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -1,4 +1,4 @@
-"""Random masks, made several times faster than PyTorch's: 16 random bits decide each entry."""
+"""Random masks, several times faster than PyTorch's: 16 random bits decide each entry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def keep_mask(shape: tuple[int, ...] | torch.Size, rate: float, generator: torch
 
 
 def dropout(values: Tensor, rate: float, generator: torch.Generator | None, shape: tuple[int, ...] | None = None) -> Tensor:
-    """The values with a share of them set to zero and the rest scaled up; all of them where no generator is given.
+    """The values with a share of them set to zero and the rest scaled up; unchanged without a generator.
 
     With a `shape` that broadcasts to that of the values, whole slices are dropped together.
     """

@@ -1,4 +1,4 @@
-"""Text for people: counts, durations, names without what people write in different ways."""
+"""Text for people: counts, durations, shortened text, and names that are compared loosely."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shorten(text: str, most: int = 60) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Time for people.
+    """A duration for people.
 
     >>> duration(48), duration(600), duration(9000)
     ('48 s', '10 min', '2.5 h')

@@ -1,1 +1,1 @@
-"""The walker: a policy that goes from the head of a question to its answers, hop by hop; its training and its beam search."""
+"""The walker: a policy that goes from the head of a query to its answers, hop by hop; its training and its beam search."""

@@ -11,7 +11,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ divided by the golden rat
 
 
 class DistinctCount:
-    """About how many distinct rows of ids were added.
+    """An estimate of the number of distinct rows of ids.
 
     >>> count = DistinctCount()
     >>> count.add(torch.tensor([[1, 2], [3, 4], [1, 2]]))
@@ -23,20 +23,20 @@ class DistinctCount:
         self.registers = torch.zeros(2**_BITS, dtype=torch.uint8)
 
     def add(self, rows: Tensor) -> None:
-        """Count rows of ids [N, C]."""
+        """Add rows of ids [N, C]."""
         hashes = _hashes(rows.numpy())
         places = (hashes >> np.uint64(64 - _BITS)).astype(np.int64)
         rest = hashes & np.uint64(2 ** (64 - _BITS) - 1)
-        # The place of the first 1 bit among the remaining ones: half of the hashes have 1, a quarter 2, and so on.
-        places_of_first = (64 - _BITS + 1 - np.ceil(np.log2(rest.astype(np.float64) + 1))).astype(np.uint8)
-        np.maximum.at(self.registers.numpy(), places, places_of_first)
+        # The position of the first 1 bit among the remaining ones: half of the hashes have 1, a quarter 2, and so on.
+        first_bits = (64 - _BITS + 1 - np.ceil(np.log2(rest.astype(np.float64) + 1))).astype(np.uint8)
+        np.maximum.at(self.registers.numpy(), places, first_bits)
 
     def estimate(self) -> int:
-        """The number of distinct rows."""
+        """The approximate number of distinct rows."""
         registers = self.registers.numpy().astype(np.float64)
         num_registers, num_empty = len(registers), int((registers == 0).sum())
         raw = 0.7213 / (1 + 1.079 / num_registers) * num_registers**2 / np.sum(2.0**-registers)
-        if raw <= 2.5 * num_registers and num_empty:  # few rows: count by how many registers nothing fell into
+        if raw <= 2.5 * num_registers and num_empty:  # few rows: the number of empty registers is more precise
             return round(num_registers * float(np.log(num_registers / num_empty)))
         return round(float(raw))
 

@@ -1,8 +1,8 @@
-"""Scores of edges: products of a walk's vector with rows of a table, for those pairs only that are asked for.
+"""Scores of edges: products of a walk's vector with rows of a table, for the pairs of walk and edge only.
 
-Gathering the vectors of all candidate edges would move hundreds of megabytes a step. A score is a scalar, so either all products
-of walks and rows are computed by one matrix product and the scalars are picked (small tables), or just the products asked for are
-computed, as sampled dense-dense multiplication over the sparse matrix of candidate edges (large tables).
+Gathering the vectors of all edges would move hundreds of megabytes a step. A score is a scalar, so either one matrix product
+computes all products of walks and rows, and the scalars are picked (small tables), or only the products of the pairs are
+computed, as sampled dense-dense multiplication over the sparse matrix of pairs (large tables).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def edge_scores(vectors: Tensor, table: Tensor, offsets: Tensor, columns: Tensor
 
 
 class _Dense(torch.autograd.Function):
+    """All products by one matrix product, of which the scores are picked."""
+
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, table: Tensor, offsets: Tensor, columns: Tensor) -> Tensor:
         starts = torch.arange(len(vectors)) * len(table)
@@ -45,11 +47,13 @@ class _Dense(torch.autograd.Function):
 
 
 class _Sampled(torch.autograd.Function):
+    """The products of the pairs alone."""
+
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, table: Tensor, offsets: Tensor, columns: Tensor) -> Tensor:
         ctx.save_for_backward(vectors, table, offsets, columns)
-        wanted = _sparse(offsets, columns, vectors.new_zeros(len(columns)), len(table))
-        found: Tensor = torch.sparse.sampled_addmm(wanted, vectors.detach(), table.detach().t(), beta=0.0)
+        pairs = _sparse(offsets, columns, vectors.new_zeros(len(columns)), len(table))
+        found: Tensor = torch.sparse.sampled_addmm(pairs, vectors.detach(), table.detach().t(), beta=0.0)
         return found.values()
 
     @staticmethod
@@ -60,6 +64,7 @@ class _Sampled(torch.autograd.Function):
 
 
 def _sparse(offsets: Tensor, columns: Tensor, values: Tensor, width: int) -> Tensor:
+    """The sparse matrix [S, width] with a value for each pair."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse")  # "beta state", and that invariants are not checked: ours hold
         return torch.sparse_csr_tensor(offsets.int(), columns.int(), values, size=(len(offsets) - 1, width))

@@ -142,14 +142,14 @@ class Environment:
 
         At test time the LSTM reads every distinct path once, however many walks took it. A path is the triple (parent, relation,
         entity) packed into one integer, `(parent · R + relation) · E + entity`, so that one sort finds the distinct ones. With
-        R = 3 and E = 10, the walks of two queries that continue paths 0, 0 and 1:
+        R = 4 (a relation, its inverse, stay and start) and E = 10, three walks that continue paths 0, 0 and 1:
 
             parent, relation, entity     packed     distinct     row
             (0, 1, 7)                     17         17           0
-            (0, 1, 7)                     17         37           0
-            (1, 0, 7)                     37                      1
+            (0, 1, 7)                     17         47           0
+            (1, 0, 7)                     47                      1
 
-        Two rows are read instead of three, and the parents of these, 17 // 10 // 3 = 0 and 37 // 10 // 3 = 1, are all that is
+        Two rows are read instead of three, and the parents of these, 17 // 10 // 4 = 0 and 47 // 10 // 4 = 1, are all that is
         kept of the encoding.
         """
         relations, entities = actions.relations[chosen], actions.tails[chosen]
@@ -196,7 +196,7 @@ class Environment:
         """Whether each edge leads to a known answer other than the one that is asked [N]."""
         tails = self._tails.index_select(0, edges)
         num_entities = self.graph.num_entities
-        if len(queries) * num_entities <= MOST_MARKS:  # mark the answers of each question, and look the marks up
+        if len(queries) * num_entities <= MOST_MARKS:  # mark the answers of each query, and look the marks up
             starts, answers = self.known.answers(queries.heads.numpy(), queries.relations.numpy())
             rows = np.repeat(np.arange(len(queries)), np.diff(starts))
             marks = torch.zeros(len(queries) * num_entities, dtype=torch.bool)

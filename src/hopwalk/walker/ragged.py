@@ -1,8 +1,8 @@
 """Rows of different lengths, one after the other in a flat tensor: row s is `values[offsets[s]:offsets[s + 1]]`.
 
-Action spaces have 1 to hundreds of entries. Padding them would cost memory traffic for nothing, so everything that is done with
-them is done on flat tensors. N entries in all, S rows; no row is empty. Where numpy has a loop that does a thing in one pass and
-torch has none (`reduceat`, `repeat`, `flatnonzero`), numpy does it.
+Action spaces have 1 to hundreds of entries. Padding them would waste memory bandwidth, so all operations work on flat tensors. N
+entries in all, S rows; no row is empty. numpy is used where it needs one pass and torch several (`reduceat`, `repeat`,
+`flatnonzero`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 def offsets_of(counts: Tensor) -> Tensor:
-    """Where the rows begin and the last one ends [S+1], given their lengths [S]."""
+    """The start of every row and the end of the last [S+1], given their lengths [S]."""
     offsets = torch.zeros(len(counts) + 1, dtype=torch.int64)
     torch.cumsum(counts, 0, out=offsets[1:])
     return offsets
@@ -37,7 +37,7 @@ def ranges(starts: Tensor, offsets: Tensor) -> Tensor:
 
 
 def places_of(mask: Tensor) -> Tensor:
-    """Where the mask is true."""
+    """The positions where the mask is true."""
     return torch.from_numpy(np.flatnonzero(mask.numpy()))
 
 
@@ -52,6 +52,8 @@ def row_maxima(values: Tensor, offsets: Tensor) -> Tensor:
 
 
 class _LogSoftmax(torch.autograd.Function):
+    """`log_softmax` of every row, with its gradient."""
+
     @staticmethod
     def forward(ctx: Any, logits: Tensor, offsets: Tensor) -> Tensor:
         shifted = logits - repeat_per_row(row_maxima(logits, offsets), offsets)
@@ -81,16 +83,16 @@ def repeat_rows(offsets: Tensor, times: int) -> tuple[Tensor, Tensor]:
 def sample(weights: Tensor, offsets: Tensor, generator: torch.Generator) -> Tensor:
     """One entry of every row, with a probability in proportion to its weight: positions among the N [S]."""
     ends = torch.cumsum(weights, 0, dtype=torch.float64)
-    below = torch.cat([ends.new_zeros(1), ends])[offsets]  # what all rows before weigh together
+    below = torch.cat([ends.new_zeros(1), ends])[offsets]  # the weight of all rows before
     point = torch.rand(len(offsets) - 1, dtype=torch.float64, generator=generator) * below.diff() + below[:-1]
     found = torch.searchsorted(ends, point, right=True)
-    return torch.minimum(torch.maximum(found, offsets[:-1]), offsets[1:] - 1)  # rounding may lead just out of the row
+    return torch.minimum(torch.maximum(found, offsets[:-1]), offsets[1:] - 1)  # rounding may lead just outside the row
 
 
 def top_of_rows(values: Tensor, offsets: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """The `most` largest entries of every row, largest first: positions among the N, and how many there are of each row [S].
 
-    Of equals it is not said which comes first, but the same input gives the same result.
+    The order of equal entries is unspecified, but the same input gives the same result.
     """
     counts = offsets.diff()
     longest = int(counts.max())

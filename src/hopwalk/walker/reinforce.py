@@ -1,7 +1,7 @@
 """The gradient of the policy (§2.4, §2.5): REINFORCE on sampled walks, or with the last hop summed over instead of sampled.
 
-A walk of T hops is a prefix of T−1 hops and a last action. Sampled, its objective is `R(s_T) · log π(all T actions)` (equation 6).
-The scorer gives the reward of every entity at once, so the expectation over the last action can be taken instead of a sample:
+A walk of T hops is a prefix of T−1 hops and a last action. Sampled, its objective is `R(s_T) · log π(all T actions)` (equation
+6). The scorer gives the reward of every entity at once, so the expectation over the last action can be taken instead of a sample:
 
     Σ_a π~(a) R(a) · log π(a)  +  (Σ_a π~(a) R(a)) · log π(prefix)
 
@@ -41,7 +41,7 @@ class Baseline:
 def shaped_rewards(rollouts: Rollouts, queries: Queries, f: Tensor | None, positions: Tensor | None = None) -> Tensor:
     """`R(s_T) = R_b(s_T) + (1 − R_b(s_T)) f(e_s, r_q, e_T)` (equation 7) of all last actions [N], or of some positions.
 
-    `f` [Q, E] is the scorer's probability of every entity. Without it the reward is R_b: 1 at the answer, 0 elsewhere (equation 1).
+    `f` [Q, E] is the scorer's probability of every entity. Without it the reward is R_b of equation 1: 1 at the answer, else 0.
     """
     tails = rollouts.last.tails
     rows = ragged.repeat_per_row(rollouts.queries, rollouts.last.offsets)

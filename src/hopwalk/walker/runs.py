@@ -12,7 +12,8 @@ from hopwalk.data.graph import build_graph
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.errors import DataError, HopwalkError, RunError, SettingsError
 from hopwalk.learning.callbacks import MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
-from hopwalk.learning.ranking import filtered_answers, metrics, rank_answers_by, split_queries
+from hopwalk.learning.metrics import metrics
+from hopwalk.learning.ranking import filtered_answers, rank_answers_by, split_queries
 from hopwalk.learning.run import FINISHED, INTERRUPTED, Run, copy_run
 from hopwalk.learning.training import begin_with, best_arrays, load_arrays, train
 from hopwalk.scorers import runs as scorer_runs
@@ -101,7 +102,7 @@ def _check_scorer(dataset: Dataset, settings: Settings, scorer_run: Path | None)
 
 
 def _describe_start(start: Run, dataset: Dataset, settings: Settings) -> dict[str, Any]:
-    """What `run.json` says of the walker that a run starts from: its folder, its weights, and its training."""
+    """The entry of `run.json` about the walker that a run starts from: its folder, its weights, and its training."""
     start.require_kind(WALKER, remedy="Give the run of a walker.")
     start.require_same_data(dataset)
     if not start.weights_path.exists():

@@ -15,8 +15,9 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import DataError
+from hopwalk.learning.metrics import metrics
 from hopwalk.learning.optimizers import Optimizer
-from hopwalk.learning.ranking import filtered_answers, metrics, rank_answers, split_queries
+from hopwalk.learning.ranking import filtered_answers, rank_answers, split_queries
 from hopwalk.learning.training import Learner, OnBatch
 from hopwalk.walker.counting import DistinctCount
 from hopwalk.walker.decoding import Decoder
@@ -28,9 +29,9 @@ from hopwalk.walker.scorer_logits import ScorerLogits
 
 
 class WalkerLearner(Learner):
-    """A policy, its training queries and its optimizer, and the values that the paper's figures show.
+    """A policy, its training queries and its optimizer, and the values of the paper's figures.
 
-    `new_to_scorer` are facts that the scorer was not trained on: those of dev, if nothing else is given.
+    `new_to_scorer` are facts that the scorer was not trained on: by default those of dev.
     """
 
     name = "walker"
@@ -125,10 +126,10 @@ class WalkerLearner(Learner):
         }
 
     def _guiding(self, scorer_logits: Tensor | None, queries: Queries, generator: torch.Generator) -> Tensor | None:
-        """The scorer's logits as they would be if it had not been trained on the facts that are asked [Q, E].
+        """Held-out logits: the scorer's logits as if it had not been trained on the facts of the queries [Q, E].
 
         It nearly memorises their answers, so a policy guided by it would trust it too much. The logit of each answer is replaced
-        by one of an answer that the scorer was not trained on, drawn at random.
+        by that of a random answer that the scorer was not trained on.
         """
         if scorer_logits is None or self._environment.policy.guidance is None or not len(self._held_out_logits):
             return scorer_logits
@@ -162,7 +163,7 @@ class WalkerLearner(Learner):
         return {f"optimizer.{name}": value for name, value in self._optimizer.state().items()} | own
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` gave."""
+        """Restore a state."""
         self._baseline.average = float(state["baseline"][0])
         self._paths.registers = state["paths"].clone()
         prefix = "optimizer."
@@ -183,7 +184,7 @@ def _logits_of_answers(scorer_logits: ScorerLogits | None, queries: Triples) -> 
 
 
 def sample_queries(queries: Triples, most: int) -> Triples:
-    """At most so many of the queries, always the same ones; 0: all."""
+    """At most `most` of the queries, the same ones every time; 0: all."""
     if not most or len(queries) <= most:
         return queries
     return queries[np.sort(np.random.default_rng(0).permutation(len(queries))[:most])]

@@ -28,15 +28,15 @@ from hopwalk.web.tasks import Asking, Explaining
 
 STATIC = Path(__file__).parent / "static"
 API = "/api/v1"
-RunName = Annotated[str | None, Query(max_length=MOST_OF_RUN, description="The run to ask; the first one if not said.")]
-Typed = Annotated[str, Query(max_length=MOST_TYPED, description="What was typed so far; empty for any.")]
-Limit = Annotated[int, Query(ge=1, le=MOST_FOUND, description="How many, at most.")]
+RunName = Annotated[str | None, Query(max_length=MOST_OF_RUN, description="The run to ask. Default: the first run.")]
+Typed = Annotated[str, Query(max_length=MOST_TYPED, description="The beginning of a name, or part of it; empty for all names.")]
+Limit = Annotated[int, Query(ge=1, le=MOST_FOUND, description="Maximum number of results.")]
 
 
 def create_app(
     runs: Mapping[str, RunView], *, limits: Limits | None = None, token: str | None = None, hosts: Iterable[str] = ()
 ) -> ASGIApp:
-    """The app that serves these runs. With a `token`, the API asks for it. `hosts` are names that lead to this server."""
+    """The app that serves these runs. With a `token`, the API requires it. `hosts` are host names of this server."""
     limits = limits or Limits()
     metrics = Metrics(__version__)
     engine = Engine(most_waiting=limits.waiting, on_batch=metrics.batch)
@@ -51,19 +51,19 @@ def create_app(
     app = FastAPI(
         title="hopwalk",
         version=__version__,
-        description="Answers questions over incomplete knowledge graphs, and shows the walk as the reason.",
+        description="Answers questions over incomplete knowledge graphs, and shows the walks that are the reason.",
         docs_url=None,  # FastAPI's pages load scripts from another host
         redoc_url=None,
         lifespan=lifespan,
     )
     add_handlers(app)
-    guards = [Depends(HTTPBearer(auto_error=False)), Depends(_token_check(token))] if token else []
+    access = [Depends(HTTPBearer(auto_error=False)), Depends(_token_check(token))] if token else []
     _add_health(app, runs, engine)
-    app.include_router(_api(Handlers(runs, engine, limits)), prefix=API, dependencies=guards)
+    app.include_router(_api(Handlers(runs, engine, limits)), prefix=API, dependencies=access)
 
-    @app.get("/metrics", dependencies=guards, response_class=PlainTextResponse, responses=responses_of(401) if token else {})
+    @app.get("/metrics", dependencies=access, response_class=PlainTextResponse, responses=responses_of(401) if token else {})
     async def show_metrics() -> PlainTextResponse:
-        """Numbers about the server in Prometheus' text form."""
+        """Metrics of the server in the text format of Prometheus."""
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     _add_pages(app)
@@ -71,11 +71,11 @@ def create_app(
 
 
 def _token_check(token: str) -> Any:
-    wanted = b"Bearer " + token.encode()
+    expected = b"Bearer " + token.encode()
 
     async def check_token(request: Request) -> None:
-        said = request.headers.get("authorization", "").encode("latin-1")
-        if not hmac.compare_digest(said, wanted):
+        given = request.headers.get("authorization", "").encode("latin-1")
+        if not hmac.compare_digest(given, expected):
             remedy = "Send it in the header: Authorization: Bearer TOKEN"
             raise RequestError(401, "unauthorized", "The API token is missing or wrong.", remedy=remedy)
 
@@ -85,7 +85,7 @@ def _token_check(token: str) -> Any:
 def _add_health(app: FastAPI, runs: Mapping[str, RunView], engine: Engine) -> None:
     @app.get(f"{API}/health", response_model=schemas.HealthBody)
     async def health() -> Response:
-        """Whether the server lives; needs no token."""
+        """Whether the server is up; needs no token."""
         content = {"status": "ok", "version": __version__, "runs": len(runs), "waiting": engine.waiting}
         return JSONResponse(content)
 
@@ -103,13 +103,13 @@ def _add_pages(app: FastAPI) -> None:
 
 
 class Handlers:
-    """Turn requests into tasks of the engine: look names up, submit, and translate errors into problems."""
+    """Handlers of requests: look up names, submit tasks to the engine, turn errors into problems."""
 
     def __init__(self, runs: Mapping[str, RunView], engine: Engine, limits: Limits) -> None:
         self.runs, self._engine, self._limits = runs, engine, limits
 
     def run(self, name: str | None) -> RunView:
-        """The run that a request means."""
+        """The run that a request names, or the first one."""
         chosen = next(iter(self.runs)) if name is None else name
         if chosen not in self.runs:
             raise RequestError(404, "unknown_run", "There is no such run.", field="run", suggestions=list(self.runs)[:5])
@@ -134,49 +134,49 @@ class Handlers:
                 404, "unknown_name", f"{error.problem}.", remedy=error.remedy, field=field, suggestions=near
             ) from None
 
-    async def done(self, task: Task, input_: Any) -> Any:
-        """What the engine makes of it, if that does not take too long."""
+    async def run_task(self, task: Task, input_: Any) -> Any:
+        """The engine's result for a task; an error if it takes too long."""
         try:
             future = self._engine.submit(task, input_)
             return await asyncio.wait_for(asyncio.wrap_future(future), self._limits.seconds)
         except OverloadedError as error:
             raise RequestError(503, "overloaded", f"{error}.".capitalize(), remedy="Try again in a second.", retry=True) from None
         except TimeoutError:
-            told = f"The answer took longer than {self._limits.seconds:g} seconds."
-            raise RequestError(504, "timeout", told, remedy="Ask for less, or try again later.", retry=True) from None
+            message = f"The answer took longer than {self._limits.seconds:g} seconds."
+            raise RequestError(504, "timeout", message, remedy="Ask for less, or try again later.", retry=True) from None
 
 
 def _api(handlers: Handlers) -> APIRouter:
     router = APIRouter(responses=responses_of(400, 401, 408, 414, 422))
-    asked = responses_of(404, 413, 503, 504)
+    errors = responses_of(404, 413, 503, 504)
 
-    @router.post("/ask", response_model=schemas.AskBody, responses=asked)
+    @router.post("/ask", response_model=schemas.AskBody, responses=errors)
     async def ask(query: schemas.AskRequest) -> Response:
-        """The best answers of a question, each with its paths. `relation⁻¹` asks the other way round."""
+        """The best answers of a query, each with its paths. `relation⁻¹` is the inverse of a relation."""
         run = handlers.run(query.run)
         head_id = await handlers.entity(run, query.head, "head")
         head, name = run.dataset.entities[head_id], run.dataset.entities.name(head_id)
         relation_id = await handlers.relation(run, query.relation)
         names = run.reasoner.names
         relation, relation_name = names.relation_key(relation_id), names.relation_name(relation_id)
-        answers = await handlers.done(Asking(run, query.k, query.paths, query.only_new), (head, relation))
+        answers = await handlers.run_task(Asking(run, query.k, query.paths, query.only_new), (head, relation))
         about = {"run": run.name, "head": head, "name": name, "relation": relation, "relation_name": relation_name}
         return JSONResponse(about | {"answers": answers})
 
-    @router.post("/explain", response_model=schemas.ExplainBody, responses=asked)
+    @router.post("/explain", response_model=schemas.ExplainBody, responses=errors)
     async def explain(query: schemas.ExplainRequest) -> Response:
-        """Why an entity is an answer: its paths, the rules they stand for, and how often these hold; or why not."""
+        """Why an entity is an answer: its paths, their rules, and how often these hold; or why not."""
         run = handlers.run(query.run)
         ends = {"head": query.head, "tail": query.tail}
         head, tail = [run.dataset.entities[await handlers.entity(run, text, field)] for field, text in ends.items()]
         relation = run.reasoner.names.relation_key(await handlers.relation(run, query.relation))
-        return JSONResponse({"run": run.name} | await handlers.done(Explaining(run, query.paths), (head, relation, tail)))
+        return JSONResponse({"run": run.name} | await handlers.run_task(Explaining(run, query.paths), (head, relation, tail)))
 
     _add_searches(router, handlers)
 
     @router.get("/runs", response_model=schemas.RunsBody)
     async def list_runs() -> Response:
-        """The runs that are served."""
+        """The runs of this server."""
         return JSONResponse({"runs": [run.about for run in handlers.runs.values()]})
 
     @router.get("/runs/{run}", response_model=schemas.RunBody, responses=responses_of(404))
@@ -190,22 +190,22 @@ def _api(handlers: Handlers) -> APIRouter:
 def _add_searches(router: APIRouter, handlers: Handlers) -> None:
     @router.get("/entities", response_model=schemas.EntitiesBody, responses=responses_of(404))
     async def search_entities(q: Typed = "", run: RunName = None, limit: Limit = 10) -> Response:
-        """Entities whose names begin with what was typed, then those with a word that does, then those that hold it."""
-        served = handlers.run(run)
-        names = served.dataset.entities
-        found = await served.look_up(served.entities.search, q, limit)
+        """Entities whose names begin with the text, then those with a word that does, then those that contain it."""
+        view = handlers.run(run)
+        names = view.dataset.entities
+        found = await view.look_up(view.entities.search, q, limit)
         return JSONResponse({"entities": [{"entity": names[id_], "name": names.name(id_)} for id_ in found]})
 
     @router.get("/relations", response_model=schemas.RelationsBody, responses=responses_of(404))
     async def search_relations(
         q: Typed = "",
         entity: Annotated[
-            str | None, Query(max_length=MOST_CHARACTERS, description="Put relations of this entity first.")
+            str | None, Query(max_length=MOST_CHARACTERS, description="List the relations of this entity first.")
         ] = None,
         run: RunName = None,
         limit: Limit = 50,
     ) -> Response:
-        """Relations and their inverses: first those that the entity has in the graph, by how often, then the rest."""
-        served = handlers.run(run)
-        own = await handlers.entity(served, entity, "entity") if entity else None
-        return JSONResponse({"relations": await served.look_up(served.relations_by_use, q, own, limit)})
+        """Relations and their inverses: first those of the entity's facts, most frequent first, then the others."""
+        view = handlers.run(run)
+        own = await handlers.entity(view, entity, "entity") if entity else None
+        return JSONResponse({"relations": await view.look_up(view.relations_by_use, q, own, limit)})

@@ -1,4 +1,4 @@
-"""One thread answers the questions of all clients: what waits is taken together, as far as it fits together, in one batch."""
+"""The engine: one thread answers the queries of all clients, and waiting queries of the same kind in one batch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 
 class Task(Hashable, Protocol):
-    """What is to be done with some inputs at once. Inputs of equal tasks may be taken together."""
+    """A task for some inputs at once. Inputs of equal tasks may be in one batch."""
 
     @property
     def most_at_once(self) -> int:
-        """How many inputs may be taken together."""
+        """The largest number of inputs in one batch."""
         ...
 
     def results(self, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -25,7 +25,7 @@ class Task(Hashable, Protocol):
 
 
 class OverloadedError(Exception):
-    """Too much waits already, or the engine has stopped."""
+    """The queue is full, or the engine has stopped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +36,9 @@ class _Job:
 
 
 class Engine:
-    """A queue and the thread that works it off, oldest first; with the oldest come those behind it that fit together with it.
+    """A queue and a thread that works through it: a batch is the oldest input and those behind it with an equal task.
 
-    `on_batch` is told the size and the seconds of every batch.
+    `on_batch` is called with the size and the seconds of every batch.
     """
 
     def __init__(self, *, most_waiting: int, on_batch: Callable[[int, float], None] = lambda *_: None) -> None:
@@ -50,30 +50,30 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        """How many inputs wait."""
+        """The number of waiting inputs."""
         return len(self._jobs)
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the thread."""
         self._is_open = True
         self._thread.start()
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Take nothing new, give up what waits, and wait for the batch under way."""
+        """Accept nothing more, cancel waiting inputs, and wait for the batch under way."""
         with self._changed:
             self._is_open = False
             left, self._jobs = self._jobs, deque()
             self._changed.notify()
         for job in left:
             if job.future.set_running_or_notify_cancel():
-                job.future.set_exception(OverloadedError("the server stops"))
+                job.future.set_exception(OverloadedError("the server is stopping"))
         self._thread.join(seconds)
 
     def submit(self, task: Task, input_: Any) -> Future[Any]:
-        """The result to come; `OverloadedError` if too much waits."""
+        """The future result; `OverloadedError` if the queue is full."""
         job = _Job(task, input_)
         with self._changed:
-            if len(self._jobs) >= self._most_waiting:  # those whose clients have given up do not count
+            if len(self._jobs) >= self._most_waiting:  # cancelled inputs do not count
                 self._jobs = deque(waiting for waiting in self._jobs if not waiting.future.cancelled())
             if not self._is_open or len(self._jobs) >= self._most_waiting:
                 raise OverloadedError("the server is busy")
@@ -88,7 +88,7 @@ class Engine:
             self._on_batch(len(jobs), perf_counter() - started)
 
     def _next_batch(self) -> list[_Job]:
-        """The oldest job and those that fit together with it; nothing once the engine has stopped."""
+        """The oldest job and those with an equal task; nothing once the engine has stopped."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._jobs or not self._is_open)
@@ -111,6 +111,6 @@ class Engine:
             if len(jobs) == 1:
                 jobs[0].future.set_exception(error)
                 return
-            for job in jobs:  # what is wrong with one question is not the fault of the others
+            for job in jobs:  # one bad input must not fail the others
                 if not job.future.done():
                     self._answer([job])

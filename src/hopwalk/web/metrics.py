@@ -1,4 +1,4 @@
-"""Numbers about the server itself in the text form that Prometheus reads."""
+"""Metrics of the server in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Histogram:
-    """How many values are at most as large as each bound; their sum and number.
+    """Counts of values up to each bound, with their sum and number.
 
     >>> histogram = Histogram([1, 2])
     >>> for value in (0.5, 1.5, 3): histogram.add(value)
@@ -25,13 +25,13 @@ class Histogram:
         self._bounds, self._counts, self._sum = bounds, [0] * (len(bounds) + 1), 0.0
 
     def add(self, value: float) -> None:
-        """Count one value."""
+        """Add a value."""
         place = next((place for place, bound in enumerate(self._bounds) if value <= bound), len(self._bounds))
         self._counts[place] += 1
         self._sum += value
 
     def lines(self, name: str, label: str = "") -> Iterator[str]:
-        """The lines of the text form; `label` is like `operation="ask"`."""
+        """The lines of the text format; `label` is like `operation="ask"`."""
         total, prefix = 0, f"{label}," if label else ""
         for bound, count in zip([*(f"{bound:g}" for bound in self._bounds), "+Inf"], self._counts, strict=True):
             total += count
@@ -42,7 +42,7 @@ class Histogram:
 
 
 class Metrics:
-    """Counts requests and batches. Both the event loop and the engine's thread write to it."""
+    """Counts of requests and batches. Both the event loop and the engine's thread write to it."""
 
     def __init__(self, version: str) -> None:
         self._version, self._lock = version, Lock()
@@ -52,40 +52,40 @@ class Metrics:
         self.waiting: Callable[[], int] = lambda: 0
 
     def request(self, operation: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count a request that was answered."""
         with self._lock:
             self._requests[operation, status] += 1
             self._seconds.setdefault(operation, Histogram(SECONDS)).add(seconds)
 
     def batch(self, size: int, seconds: float) -> None:
-        """The engine has answered a batch."""
+        """Count a batch of the engine."""
         with self._lock:
             self._batch_sizes.add(size)
             self._batch_seconds.add(seconds)
 
     def text(self) -> str:
-        """All of it, for Prometheus."""
+        """All metrics as text."""
         with self._lock:
             return "\n".join([*self._lines(), ""])
 
     def _lines(self) -> Iterator[str]:
-        yield from _about("hopwalk_info", "gauge", "The version that runs.")
+        yield from _about("hopwalk_info", "gauge", "The version of hopwalk.")
         yield f'hopwalk_info{{version="{self._version}"}} 1'
         yield from _about("hopwalk_requests_total", "counter", "Requests answered.")
         for (operation, status), count in sorted(self._requests.items()):
             yield f'hopwalk_requests_total{{operation="{operation}",status="{status}"}} {count}'
-        yield from _about("hopwalk_request_seconds", "histogram", "From the request to its whole answer.")
+        yield from _about("hopwalk_request_seconds", "histogram", "Seconds from a request to its whole response.")
         for operation, histogram in sorted(self._seconds.items()):
             yield from histogram.lines("hopwalk_request_seconds", f'operation="{operation}"')
-        yield from _about("hopwalk_batch_size", "histogram", "Questions that were answered together.")
+        yield from _about("hopwalk_batch_size", "histogram", "Queries answered in one batch.")
         yield from self._batch_sizes.lines("hopwalk_batch_size")
-        yield from _about("hopwalk_batch_seconds", "histogram", "How long the engine took for a batch.")
+        yield from _about("hopwalk_batch_seconds", "histogram", "Seconds of the engine for a batch.")
         yield from self._batch_seconds.lines("hopwalk_batch_seconds")
-        yield from _about("hopwalk_waiting", "gauge", "Questions that wait for the engine.")
+        yield from _about("hopwalk_waiting", "gauge", "Queries waiting for the engine.")
         yield f"hopwalk_waiting {self.waiting()}"
         memory = resident_bytes()
         if memory is not None:
-            yield from _about("process_resident_memory_bytes", "gauge", "Memory in use.")
+            yield from _about("process_resident_memory_bytes", "gauge", "Resident memory in bytes.")
             yield f"process_resident_memory_bytes {memory}"
 
 
@@ -94,7 +94,7 @@ def _about(name: str, kind: str, text: str) -> tuple[str, str]:
 
 
 def resident_bytes() -> int | None:
-    """The memory this process has in use; None where the system does not tell."""
+    """The resident memory of this process; None where the system does not report it."""
     statm = Path("/proc/self/statm")
     if not statm.exists():
         return None

@@ -1,4 +1,4 @@
-"""What stands before the app: the Host header, sizes, security headers, and the count of requests."""
+"""Middleware of the app: checks of the Host header and of sizes, security headers, and the count of requests."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ logger = logging.getLogger("hopwalk.web")
 
 
 class RequestMiddleware:
-    """Lets to the app what is meant for this server and not too large; every answer gets the security headers.
+    """Refuse requests for other hosts and requests that are too large; add the security headers to every response.
 
-    A web page of somebody else can make its own name stand for this machine (DNS rebinding) and then read what it is told. Its
-    name is in the Host header, so only addresses, `localhost` and the names in `hosts` are accepted there.
+    A hostile web page can make its own host name resolve to this machine (DNS rebinding) and then read the responses. That name
+    is in the Host header, so only IP addresses, `localhost` and the names in `hosts` are accepted there.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Iterable[str], metrics: Metrics, seconds: float) -> None:
@@ -41,12 +41,12 @@ class RequestMiddleware:
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             await self._request(scope, receive, send)
-        else:  # there are no web sockets here
+        else:  # the app has no web sockets
             await send({"type": "websocket.close", "code": 1008})
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,7 +54,7 @@ class RequestMiddleware:
         is_api = scope["path"].startswith(("/api/", "/metrics"))
         caching = "no-store" if is_api else "no-cache"
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -65,12 +65,12 @@ class RequestMiddleware:
         try:
             self._check(scope)
             body = await self._body(receive)
-            await self._app(scope, _replayed(body, receive), send_guarded)
+            await self._app(scope, _replayed(body, receive), send_with_headers)
         except RequestError as error:
-            await error.response()(scope, receive, send_guarded)
+            await error.response()(scope, receive, send_with_headers)
         except _GoneError:
             status = 499
-        except Exception:  # the client has been told that something failed; the log says what
+        except Exception:  # the client got a problem; the log has the traceback
             logger.exception("a request failed")
         endpoint = scope.get("endpoint")
         self._metrics.request(getattr(endpoint, "__name__", "other"), status or 500, perf_counter() - started)
@@ -80,13 +80,13 @@ class RequestMiddleware:
             raise RequestError(414, "url_too_long", f"The address is longer than {MOST_URL_BYTES:,} bytes.")
         name = host_name(_headers(scope).get(b"host", b"").decode("latin-1"))
         if name not in self._hosts and not _is_address(name):
-            remedy = "Start the server with --allow-host NAME if this name is meant to lead to it."
+            remedy = "If it should be one, start the server with this name as an allowed host."
             raise RequestError(400, "unknown_host", "The Host header is not a name of this server.", remedy=remedy)
 
     async def _body(self, receive: Receive) -> bytes:
-        """The whole body; an error if it is too large, or does not come in time.
+        """The whole body; an error if it is too large, or does not arrive in time.
 
-        A body that is too large is read a while nevertheless: who is cut off while sending does not read the answer.
+        A body that is too large is still read for a while: a client that is cut off while sending does not read the response.
         """
         body, size, has_more = b"", 0, True
         try:
@@ -99,18 +99,18 @@ class RequestMiddleware:
                     body = body + message.get("body", b"") if size <= MOST_BODY_BYTES else b""
                     has_more = message.get("more_body", False)
         except TimeoutError:
-            raise RequestError(408, "too_slow", f"The request did not come whole within {self._seconds:g} seconds.") from None
+            raise RequestError(408, "too_slow", f"The request did not arrive within {self._seconds:g} seconds.") from None
         if size > MOST_BODY_BYTES:
             raise RequestError(413, "body_too_large", f"The body is larger than {MOST_BODY_BYTES:,} bytes.")
         return body
 
 
 class _GoneError(Exception):
-    """The client has gone before its request was whole."""
+    """The client has disconnected before its request was complete."""
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body that was read already, then what comes after it."""
+    """A receiver of the body that was read already, and then of further messages."""
     messages: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

@@ -1,4 +1,4 @@
-"""Errors as JSON: what is wrong, what to do about it, and names that may have been meant. Never a traceback."""
+"""Errors as JSON: the problem, the remedy, and suggestions for unknown names. Never a traceback."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ RETRY = {"Retry-After": "1"}
 
 
 class Problem(BaseModel):
-    """What is wrong with a request."""
+    """A problem with a request."""
 
-    code: str = Field(description="A word for machines, such as `unknown_name` or `overloaded`.")
+    code: str = Field(description="A code for programs, such as `unknown_name` or `overloaded`.")
     message: str = Field(description="What is wrong.")
     remedy: str = Field(default="", description="What to do about it.")
-    field: str | None = Field(default=None, description="The name in the request that stands for nothing, such as `head`.")
-    suggestions: list[str] = Field(default_factory=list, description="Names that may have been meant.")
+    field: str | None = Field(default=None, description="The field with the unknown name, such as `head`.")
+    suggestions: list[str] = Field(default_factory=list, description="Similar names that exist.")
 
 
 class ProblemBody(BaseModel):
@@ -31,7 +31,7 @@ class ProblemBody(BaseModel):
 
 
 class RequestError(Exception):
-    """A request that cannot be answered, and the status that says so."""
+    """A request that cannot be answered, with the HTTP status."""
 
     def __init__(
         self,
@@ -49,43 +49,43 @@ class RequestError(Exception):
         self.problem = Problem(code=code, message=message, remedy=remedy, field=field, suggestions=list(suggestions))
 
     def response(self) -> Response:
-        """The answer that says it."""
+        """The response with the problem."""
         headers = RETRY if self.retry else {"WWW-Authenticate": "Bearer"} if self.status == 401 else None
         return problem_response(self.status, self.problem, headers)
 
 
 def problem_response(status: int, problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    """A problem as an answer."""
+    """A problem as a response."""
     return JSONResponse({"error": problem.model_dump()}, status_code=status, headers=dict(headers or {}))
 
 
 def responses_of(*statuses: int) -> dict[int | str, dict[str, object]]:
-    """These statuses for the OpenAPI description of an operation."""
-    told = {
+    """The statuses for the OpenAPI description of an operation."""
+    descriptions = {
         400: "The request cannot be read, or its Host header is not one of this server.",
         401: "The API token is missing or wrong.",
-        404: "A name that stands for nothing.",
-        408: "The request did not come whole in time.",
+        404: "A name is unknown.",
+        408: "The request did not arrive in time.",
         413: "The body is too large.",
         414: "The address is too long.",
-        422: "A value is missing, of the wrong kind, or beyond its limit.",
-        503: "Too many requests wait; try again.",
+        422: "A value is missing, of the wrong type, or beyond its limit.",
+        503: "Too many requests are waiting; try again.",
         504: "The answer took too long.",
     }
-    return {status: {"model": ProblemBody, "description": told[status]} for status in statuses}
+    return {status: {"model": ProblemBody, "description": descriptions[status]} for status in statuses}
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Make every error of the app a problem in JSON."""
+    """Turn every error of the app into a problem in JSON."""
 
     @app.exception_handler(RequestError)
-    async def told(_: Request, error: RequestError) -> Response:
+    async def request_error(_: Request, error: RequestError) -> Response:
         return error.response()
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
-        found = [_told(one) for one in error.errors()]
-        return problem_response(422, Problem(code="invalid_request", message="; ".join(found[:5])))
+        messages = [_validation_message(one) for one in error.errors()]
+        return problem_response(422, Problem(code="invalid_request", message="; ".join(messages[:5])))
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> Response:
@@ -95,10 +95,10 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:
-        return problem_response(500, Problem(code="internal", message="The server failed; its log says more."))
+        return problem_response(500, Problem(code="internal", message="Internal error; see the log of the server."))
 
 
-def _told(error: Mapping[str, Any]) -> str:
+def _validation_message(error: Mapping[str, Any]) -> str:
     if error["type"] == "json_invalid":
         return "The body is not JSON"
     place = ".".join(str(part) for part in error["loc"][1:]) or "body"

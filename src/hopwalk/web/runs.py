@@ -1,4 +1,4 @@
-"""A run as the server shows it: its reasoner under a name, relations by use, and example queries."""
+"""A run as the server shows it: its reasoner under a name, its relations by frequency, and example queries."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ class RunView:
 
     @property
     def dataset(self) -> Dataset:
-        """The data of the run."""
+        """The data set of the run."""
         return self.reasoner.dataset
 
     @property
     def entities(self) -> NameIndex:
-        """Finds entities."""
+        """The index of the entities' names."""
         return self.reasoner.names.entities
 
     @property
     def relations(self) -> NameIndex:
-        """Finds relations."""
+        """The index of the relations' names."""
         return self.reasoner.names.relations
 
     def warm_up(self) -> None:
-        """Compute what the first request would have to wait for."""
+        """Build the indexes now, not with the first request."""
         self.entities.search(" ")
         self.relations.search(" ")
         self.entities.near("a")
         _ = self.about
 
     async def look_up(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-        """Call a function that searches names or facts: directly, or in a thread where the graph is large and it takes longer."""
+        """Call a function that searches names or facts: directly, or in a thread if the graph is large."""
         is_large = len(self.dataset.entities) > LARGE or len(self.dataset.facts) > 10 * LARGE
         return await asyncio.to_thread(function, *arguments, **options) if is_large else function(*arguments, **options)
 
@@ -77,19 +77,19 @@ class RunView:
 
     @cached_property
     def _facts_by_relation(self) -> NDArray[np.int64]:
-        """How many facts each relation has; an inverse has as many."""
+        """The number of facts of each relation, then of each inverse."""
         counts = np.bincount(self.dataset.facts.relations, minlength=len(self.dataset.relations))
         return np.concatenate([counts, counts])
 
     def _count_facts(self, entity_id: int) -> NDArray[np.int64]:
-        """How many facts of each relation begin at the entity, then how many of each end there."""
+        """The number of facts of each relation with the entity as head, then as tail."""
         facts, num = self.dataset.facts, len(self.dataset.relations)
         sides = (facts.heads, facts.tails)
         return np.concatenate([np.bincount(facts.relations[side == entity_id], minlength=num) for side in sides])
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What the run is, for its card."""
+        """The description of the run for the API."""
         dataset, run = self.dataset, self.reasoner.run
         settings, mrr = run.settings, run.about.get("valid_mrr")
         return {
@@ -109,12 +109,12 @@ class RunView:
 
     def _examples(self) -> Iterable[dict[str, str]]:
         """Queries about the most frequent relations, from dev where there is one: their answers are not in the graph."""
-        asked: Triples = self.dataset.valid if len(self.dataset.valid) else self.dataset.facts
-        counts = np.bincount(asked.relations, minlength=len(self.dataset.relations))
+        facts: Triples = self.dataset.valid if len(self.dataset.valid) else self.dataset.facts
+        counts = np.bincount(facts.relations, minlength=len(self.dataset.relations))
         for relation in np.argsort(-counts, kind="stable")[:NUM_EXAMPLES].tolist():
-            rows = np.flatnonzero(asked.relations == relation)
+            rows = np.flatnonzero(facts.relations == relation)
             if len(rows):
-                head = int(asked.heads[rows[len(rows) // 2]])
+                head = int(facts.heads[rows[len(rows) // 2]])
                 yield {
                     "head": self.dataset.entities[head],
                     "name": self.dataset.entities.name(head),
@@ -124,7 +124,7 @@ class RunView:
 
 
 def load_runs(folders: Sequence[str | Path]) -> dict[str, RunView]:
-    """The reasoners of run folders by name: that of the folder, with a number where several have the same."""
+    """The runs of folders, by the folder's name, with a number if several have the same."""
     runs: dict[str, RunView] = {}
     for folder in folders:
         reasoner = Reasoner.load(folder)

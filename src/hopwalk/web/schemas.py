@@ -1,4 +1,4 @@
-"""What the API takes and gives, as OpenAPI describes it."""
+"""Requests and responses of the API, as OpenAPI describes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hopwalk.web.limits import MOST_ANSWERS, MOST_CHARACTERS, MOST_OF_RUN, MOST_
 
 
 def _whole(value: Any) -> Any:
-    """JSON has one kind of number: 5.0 is a whole one."""
+    """The value, as an int if it is a whole float: JSON has one type of number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -22,25 +22,25 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     run: str | None = Field(
-        default=None, min_length=1, max_length=MOST_OF_RUN, description="The run to ask; the first one if not said."
+        default=None, min_length=1, max_length=MOST_OF_RUN, description="The run to ask. Default: the first run."
     )
-    head: Name = Field(description="The entity that the question begins with.")
-    relation: Name = Field(description="The relation asked for; with ⁻¹ at its end, its inverse.")
+    head: Name = Field(description="The head entity of the query.")
+    relation: Name = Field(description="The relation of the query; with ⁻¹ at its end, its inverse.")
 
 
 class AskRequest(_Request):
-    """A question `(head, relation, ?)`."""
+    """A query `(head, relation, ?)`."""
 
-    k: Count = Field(default=10, ge=1, le=MOST_ANSWERS, description="How many answers.")
-    paths: Count = Field(default=3, ge=1, le=MOST_PATHS, description="How many paths of each, at most.")
-    only_new: bool = Field(default=False, description="Leave facts of the graph out.")
+    k: Count = Field(default=10, ge=1, le=MOST_ANSWERS, description="Maximum number of answers.")
+    paths: Count = Field(default=3, ge=1, le=MOST_PATHS, description="Maximum number of paths per answer.")
+    only_new: bool = Field(default=False, description="Only answers that are not facts of the graph.")
 
 
 class ExplainRequest(_Request):
     """Why `tail` answers `(head, relation, ?)`, or why not."""
 
     tail: Name = Field(description="The answer to explain.")
-    paths: Count = Field(default=5, ge=1, le=MOST_PATHS, description="How many paths, at most.")
+    paths: Count = Field(default=5, ge=1, le=MOST_PATHS, description="Maximum number of paths.")
 
 
 class EdgeBody(BaseModel):
@@ -52,7 +52,7 @@ class EdgeBody(BaseModel):
 
 
 class PathBody(BaseModel):
-    """A walk from the head of the question."""
+    """A walk from the head of the query."""
 
     text: str
     log_prob: float
@@ -60,37 +60,37 @@ class PathBody(BaseModel):
 
 
 class AnswerBody(BaseModel):
-    """An entity that may complete the question; without paths it is a guess of the scorer."""
+    """An entity that may answer the query; without paths it is ranked by the scorer alone."""
 
-    entity: str = Field(description="Its name for people.")
-    key: str = Field(description="Its key, to explain it with.")
+    entity: str = Field(description="Its readable name.")
+    key: str = Field(description="Its label in the data, for requests.")
     rank: int
-    score: float = Field(description="What answers are ranked by.")
+    score: float = Field(description="The score that answers are ranked by.")
     is_known: bool = Field(description="Whether it is a fact of the graph.")
-    probability: float | None = Field(description="What the scorer thinks; null without a scorer.")
-    path_probability: float | None = Field(description="That of the walks that reach it; null if none does.")
+    probability: float | None = Field(description="The probability by the scorer; null without a scorer.")
+    path_probability: float | None = Field(description="The probability of the walks that reach it; null if none does.")
     paths: list[PathBody]
 
 
 class AskBody(BaseModel):
-    """The answers of a question, best first."""
+    """The answers of a query, best first."""
 
     run: str
-    head: str = Field(description="Its key.")
-    name: str = Field(description="The head's name for people.")
-    relation: str = Field(description="Its key, with ⁻¹ for the inverse.")
-    relation_name: str = Field(description="The relation's name for people, with ⁻¹ for the inverse.")
+    head: str = Field(description="The head's label in the data.")
+    name: str = Field(description="The head's readable name.")
+    relation: str = Field(description="The relation's label in the data, with ⁻¹ for the inverse.")
+    relation_name: str = Field(description="The relation's readable name, with ⁻¹ for the inverse.")
     answers: list[AnswerBody]
 
 
 class ReasonBody(PathBody):
-    """A path to the answer with the rule it stands for."""
+    """A path to the answer, with the rule it is an instance of."""
 
     rule: str
-    support: int = Field(description="Known facts that the rule gives.")
+    support: int = Field(description="Known facts that the rule predicts.")
     predictions: int = Field(description="Pairs that the body of the rule connects.")
     confidence: float
-    is_sampled: bool = Field(description="Whether it was counted from a random part of the graph.")
+    is_sampled: bool = Field(description="Whether it was counted in a random sample of the graph.")
 
 
 class ExplainBody(BaseModel):
@@ -101,23 +101,23 @@ class ExplainBody(BaseModel):
     relation: str
     tail: str
     is_known: bool
-    rank: int | None = Field(description="Its place by the probability of its paths; null if no path in the beam reaches it.")
+    rank: int | None = Field(description="Its rank by the probability of its paths; null if no path in the beam reaches it.")
     path_probability: float | None
     probability: float | None
     why_not: str = Field(description="Where the walk loses it; empty if it is reached.")
     reasons: list[ReasonBody]
-    drawing: str | None = Field(description="The paths as a layered drawing: an SVG text without scripts; null without paths.")
+    drawing: str | None = Field(description="A drawing of the paths: SVG text without scripts; null without paths.")
 
 
 class EntityBody(BaseModel):
-    """An entity that a search found."""
+    """An entity that matches a search."""
 
-    entity: str = Field(description="Its key, to ask with.")
-    name: str = Field(description="Its name for people.")
+    entity: str = Field(description="Its label in the data, for requests.")
+    name: str = Field(description="Its readable name.")
 
 
 class EntitiesBody(BaseModel):
-    """What a search found."""
+    """The entities that match a search."""
 
     entities: list[EntityBody]
 
@@ -125,20 +125,20 @@ class EntitiesBody(BaseModel):
 class RelationBody(BaseModel):
     """A relation, in one of its directions."""
 
-    relation: str = Field(description="To ask with: the key of the relation, with ⁻¹ for its inverse.")
-    name: str = Field(description="Its name for people, without ⁻¹.")
+    relation: str = Field(description="The relation's label in the data, for requests, with ⁻¹ for the inverse.")
+    name: str = Field(description="The relation's readable name, without ⁻¹.")
     is_inverse: bool
-    facts: int = Field(description="How many facts of the graph answer it for the entity, or without one for all.")
+    facts: int = Field(description="Number of its facts in the graph: those of the entity, or without one all.")
 
 
 class RelationsBody(BaseModel):
-    """Relations, those that have most facts first."""
+    """Relations, most frequent first."""
 
     relations: list[RelationBody]
 
 
 class ExampleBody(BaseModel):
-    """A question to begin with."""
+    """An example query."""
 
     head: str
     name: str
@@ -147,7 +147,7 @@ class ExampleBody(BaseModel):
 
 
 class RunBody(BaseModel):
-    """What a run is: its data, its size, how it walks."""
+    """A run: its data, its size, its settings."""
 
     run: str
     dataset: str
@@ -158,19 +158,21 @@ class RunBody(BaseModel):
     beam: int
     fan_out: int
     has_scorer: bool
-    valid_mrr: float | None = Field(description="Of tails, by paths, on the dev questions.")
+    valid_mrr: float | None = Field(
+        description="MRR of tails on dev, by the policy; re-ranked with the scorer if the run was selected so."
+    )
     examples: list[ExampleBody]
     card: str = Field(description="The run's card, in Markdown.")
 
 
 class RunsBody(BaseModel):
-    """The runs that are served; the first one is asked if a request names none."""
+    """The runs of the server; a request that names none asks the first."""
 
     runs: list[RunBody]
 
 
 class HealthBody(BaseModel):
-    """That the server lives, and how much waits."""
+    """The state of the server, and the number of waiting queries."""
 
     status: str
     version: str

@@ -1,4 +1,4 @@
-"""`hopwalk serve`: loads the runs, binds the port, and answers until it is told to stop."""
+"""The server process: load the runs, bind the port, and answer until a signal stops it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ def serve(
     token: str | None = None,
     hosts: Sequence[str] = (),
     limits: Limits | None = None,
-    threads: int | None = None,
     announce: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve the walkers of these folders until Ctrl-C or SIGTERM; `announce` is told the address once clients can connect.
+    """Serve run folders until Ctrl-C or SIGTERM; `announce` is called with the address once clients can connect.
 
-    Folders are loaded, and refused if they are damaged, before the port is bound. `hosts` are further names of this server.
+    Folders are loaded, and refused if they are damaged, before the port is bound. `hosts` are further host names of this server.
     """
     limits = limits or Limits()
     _refuse_unsendable(token)
@@ -41,17 +40,16 @@ def serve(
     for run in runs.values():
         run.warm_up()
     listening = bound_socket(host, port)
-    _set_threads(threads)
-    sys.setswitchinterval(0.001)  # the engine's thread lets others in more often: a click need not wait for a batch
+    sys.setswitchinterval(0.001)  # the engine's thread yields more often, so that a request need not wait for a batch
     app = create_app(runs, limits=limits, token=token, hosts=[host, *hosts])
     for stop in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(stop, lambda *_: None)  # uvicorn stops by its own handlers, then raises the signal again for these
+        signal.signal(stop, lambda *_: None)  # uvicorn stops by its own handlers, then raises the signal again
     announce(address_of(listening))
     server_of(app, limits).run(sockets=[listening])
 
 
 def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
-    """What speaks HTTP for the app: it logs no requests, and on a signal to stop answers those under way first."""
+    """The HTTP server of an app: it logs no requests, and finishes those under way before it stops."""
     config = uvicorn.Config(
         app,
         http="h11",
@@ -68,7 +66,7 @@ def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to a server bound there.
+    """Whether only this machine can connect to a server bound to the host.
 
     >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, True, False)
@@ -80,13 +78,13 @@ def is_loopback(host: str) -> bool:
 
 
 def address_of(listening: socket.socket) -> str:
-    """The address for a browser."""
+    """The URL of a socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens at the first address of the host that can be used."""
+    """A socket that listens on the first usable address of the host."""
     problem = "no address"
     try:
         for family, kind, protocol, _, address in socket.getaddrinfo(
@@ -96,17 +94,17 @@ def bound_socket(host: str, port: int) -> socket.socket:
                 return _listening(socket.socket(family, kind, protocol), address)
             except OSError as error:
                 problem = error.strerror or str(error)
-    except (OSError, UnicodeError) as error:  # the host is not known
+    except (OSError, UnicodeError) as error:  # the host is unknown
         problem = getattr(error, "strerror", None) or str(error)
-    remedy = "Choose another one with --host and --port; --port 0 takes any free port."
+    remedy = "Choose another host or port; port 0 takes any free port."
     raise SettingsError(f"the address {host} port {port} cannot be used ({problem})", remedy=remedy)
 
 
 def _listening(made: socket.socket, address: Any) -> socket.socket:
-    """The socket, bound. It was made for TCP by name, or asyncio would not send what is ready at once (TCP_NODELAY)."""
+    """The socket, bound and listening. It must have been made for TCP by name, or asyncio would not set TCP_NODELAY."""
     try:
         if os.name == "posix":
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server can start again at once
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # so that a server can restart at once
         made.bind(address)
         made.listen(2048)
     except OSError:
@@ -117,13 +115,5 @@ def _listening(made: socket.socket, address: Any) -> socket.socket:
 
 def _refuse_unsendable(token: str | None) -> None:
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token and token):
-        remedy = "Take letters and digits, e.g. from: python -c 'import secrets; print(secrets.token_urlsafe())'"
-        raise SettingsError("the token is empty, or has characters that a request cannot carry", remedy=remedy)
-
-
-def _set_threads(threads: int | None) -> None:
-    """How many threads share a matrix product: as many as there are cores, if it is not said."""
-    import torch
-
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(threads or cores)
+        remedy = "Use letters and digits, e.g. from: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        raise SettingsError("the token is empty, or has characters that an HTTP header cannot hold", remedy=remedy)

@@ -1,4 +1,4 @@
-// Requests to the server, and the token it may ask for.
+// Requests to the server, and the token it may require.
 
 const KEY = "hopwalk-token";
 let token = null;
@@ -13,9 +13,9 @@ export class ApiError extends Error {
 
 /** Take the token out of the address (`#token=…`), so that it is neither bookmarked nor copied with the link. */
 export function takeToken() {
-  const said = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (said) {
-    setToken(said);
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) {
+    setToken(given);
     history.replaceState(history.state, "", location.pathname + location.search);
   }
   token ??= stored();
@@ -26,7 +26,7 @@ export function setToken(value) {
   try {
     sessionStorage.setItem(KEY, value);
   } catch {
-    // kept for this view only
+    // storage is off: the token lasts as long as the page
   }
 }
 
@@ -39,8 +39,8 @@ function stored() {
 }
 
 export function get(path, parameters = {}, signal = undefined) {
-  const said = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const query = new URLSearchParams(said).toString();
+  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const query = new URLSearchParams(given).toString();
   return request(query ? `${path}?${query}` : path, { signal });
 }
 

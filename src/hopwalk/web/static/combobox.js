@@ -1,9 +1,9 @@
 // An editable combobox with suggestions (the ARIA pattern "list autocomplete with automatic selection").
 import { element } from "./dom.js";
 
-const PAUSE = 60; // milliseconds after a key before the server is asked
+const PAUSE = 60; // milliseconds after a key before the request
 
-/** `search(text, signal)` gives options `{ value, text, parts, key }`; `choose(option)` is told what was taken. */
+/** `search(text, signal)` gives options `{ value, text, parts, key }`; `choose(option)` is called with the chosen option. */
 export class Combobox {
   constructor(input, { search, choose, opensEmpty = false }) {
     this.input = input;
@@ -11,7 +11,7 @@ export class Combobox {
     this.search = search;
     this.choose = choose;
     this.opensEmpty = opensEmpty;
-    this.key = null; // of what was chosen; null while the text is the reader's own
+    this.key = null; // of the chosen option; null while the text is typed
     this.options = [];
     this.active = -1;
     input.addEventListener("input", () => this.typed());
@@ -30,7 +30,7 @@ export class Combobox {
     return !this.list.hidden;
   }
 
-  /** What the field stands for: the key of what was chosen, else what was typed. */
+  /** The value of the field: the key of the chosen option, else the typed text. */
   get value() {
     return this.key ?? this.input.value.trim();
   }
@@ -51,12 +51,12 @@ export class Combobox {
   async refresh() {
     this.request?.abort();
     const request = (this.request = new AbortController());
-    const text = this.key === null ? this.input.value.trim() : ""; // a field that is filled shows what else there is
+    const text = this.key === null ? this.input.value.trim() : ""; // a filled field lists all options
     try {
       const options = await this.search(text, request.signal);
       if (!request.signal.aborted && document.activeElement === this.input) this.show(options, text);
     } catch (error) {
-      if (error.name !== "AbortError") this.close(); // the question itself will tell what is wrong
+      if (error.name !== "AbortError") this.close(); // submitting the query will report the problem
     }
   }
 
@@ -71,7 +71,7 @@ export class Combobox {
         return item;
       }),
     );
-    if (!options.length) this.list.append(element("li", "none", "Nothing is called so."));
+    if (!options.length) this.list.append(element("li", "none", "No match."));
     this.list.hidden = false;
     this.input.setAttribute("aria-expanded", "true");
     this.activate(text && options.length ? 0 : -1);

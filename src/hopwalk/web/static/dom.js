@@ -1,4 +1,4 @@
-// Short ways to make elements. Labels of the data only ever become text.
+// Helpers that create elements. Labels of the data only ever become text.
 
 /** An element with a class, attributes and children; strings become text. */
 export function element(name, classes = "", ...children) {
@@ -8,7 +8,7 @@ export function element(name, classes = "", ...children) {
   return made;
 }
 
-/** A label of the data: its writing direction stays its own affair. It may break after `_` and `/`. */
+/** A label of the data, isolated from the writing direction around it. It may break after `_`, `/` and `.`. */
 export function label(text, classes = "label") {
   if (text.length > 300) return element("bdi", classes, text);
   const parts = text.split(/(?<=[_/.])/u);
@@ -17,7 +17,7 @@ export function label(text, classes = "label") {
 
 /** A step of a path: `—affects→` or `←affects—`. */
 export function arrow(relation, isInverse) {
-  const short = relation.length > 40 ? "" : " short"; // a short one is not broken
+  const short = relation.length > 40 ? "" : " short"; // short labels are not broken
   const [before, after] = isInverse ? ["←", "—"] : ["—", "→"];
   return element("span", `arrow${short}`, before, label(relation, "relation"), after);
 }
@@ -31,7 +31,7 @@ export function bar(share) {
   return track;
 }
 
-/** A probability for people: 71 %, 0.08 %, < 0.01 %. */
+/** A probability as text: 71 %, 0.08 %, < 0.01 %. */
 export function percent(share) {
   const value = 100 * share;
   if (value > 0 && value < 0.01) return "< 0.01 %";
@@ -48,7 +48,7 @@ const DRAWN = new Set(
   "svg g defs marker path line polyline polygon rect circle ellipse text tspan title desc textPath clipPath".split(" "),
 );
 
-/** The drawing that the server made, as elements. Whatever is not plain drawing is left out. */
+/** The server's drawing as elements; everything that is not plain drawing is removed. */
 export function drawing(text) {
   const root = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
   if (root.namespaceURI !== SVG || root.localName !== "svg") return null;

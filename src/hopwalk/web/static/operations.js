@@ -1,4 +1,4 @@
-// Lists the operations that openapi.json describes.
+// List the operations of openapi.json.
 import { element } from "./dom.js";
 
 const place = document.getElementById("operations");
@@ -13,7 +13,7 @@ async function list() {
 
 function shown(api, path, verb, operation) {
   const verbShown = element("span", "verb", verb.toUpperCase());
-  const summary = element("summary", "", verbShown, element("code", "", path), element("span", "told", (operation.description ?? "").replaceAll("`", "")));
+  const summary = element("summary", "", verbShown, element("code", "", path), element("span", "description", (operation.description ?? "").replaceAll("`", "")));
   const body = schemaOf(api, operation.requestBody?.content?.["application/json"]?.schema);
   const answer = schemaOf(api, operation.responses["200"]?.content?.["application/json"]?.schema);
   const parameters = (operation.parameters ?? []).map((one) => row(one.name, one.schema, one.required, one.description));
@@ -23,10 +23,10 @@ function shown(api, path, verb, operation) {
     summary,
     ...section("Parameters", parameters),
     ...section("Body", body ? fields(body) : []),
-    ...section("Answer", answer ? fields(answer) : []),
+    ...section("Response", answer ? fields(answer) : []),
     element("h3", "", "Example"),
     element("pre", "", example(api, path, verb, body)),
-    element("h3", "", "Other answers"),
+    element("h3", "", "Errors"),
     table(errors(operation)),
   );
 }
@@ -54,9 +54,9 @@ function fields(schema) {
   return Object.entries(schema.properties ?? {}).map(([name, value]) => row(name, value, required.has(name), value.description));
 }
 
-function row(name, schema, isRequired, told = "") {
+function row(name, schema, isRequired, description = "") {
   const kind = [typeOf(schema), bounds(schema), isRequired || schema.default === undefined || schema.default === null ? "" : `default ${schema.default}`];
-  const cells = [kind.filter(Boolean).join(", "), (told || schema.description || "").replaceAll("`", "")];
+  const cells = [kind.filter(Boolean).join(", "), (description || schema.description || "").replaceAll("`", "")];
   return element("tr", "", element("th", "", element("code", "", name)), ...cells.map((cell) => element("td", "", cell)));
 }
 
@@ -74,11 +74,11 @@ function bounds(schema) {
 function example(api, path, verb, body) {
   const url = new URL(path.slice(1), new URL(".", location.href));
   if (verb === "get") return `curl ${url}`;
-  const said = { head: "HEAD", relation: "RELATION", ...(body.properties.tail ? { tail: "TAIL" } : {}) };
-  return `curl ${url} -H 'Content-Type: application/json' -d '${JSON.stringify(said)}'`;
+  const request = { head: "HEAD", relation: "RELATION", ...(body.properties.tail ? { tail: "TAIL" } : {}) };
+  return `curl ${url} -H 'Content-Type: application/json' -d '${JSON.stringify(request)}'`;
 }
 
 list().catch(() => {
   place.setAttribute("aria-busy", "false");
-  place.append(element("p", "problem", "The description of the API cannot be read. Is the server still running?"));
+  place.append(element("p", "problem", "openapi.json cannot be loaded. Is the server still running?"));
 });

@@ -1,4 +1,4 @@
-// The page: a question in, answers out; the address always says what is shown.
+// The page: a query in, answers out. The address always holds the whole view.
 import { ApiError, get, post, setToken, takeToken } from "./api.js";
 import { Combobox } from "./combobox.js";
 import { element, label, number } from "./dom.js";
@@ -10,8 +10,8 @@ const $ = (id) => document.getElementById(id);
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const narrow = matchMedia("(max-width: 52rem)"); // as in style.css
 let runs = [];
-let view = { run: null, head: "", relation: "", new: false, k: FEW, answer: "" }; // what the address says
-let asked = null; // the question whose answers are shown
+let view = { run: null, head: "", relation: "", new: false, k: FEW, answer: "" }; // the state in the address
+let shownQuery = null; // the query whose answers are shown, as JSON
 let underWay = null; // the request for answers
 let explaining = null; // the request for an explanation
 
@@ -42,26 +42,26 @@ async function searchRelations(text, signal) {
 // The address
 
 function viewOf(search) {
-  const said = new URLSearchParams(search);
+  const given = new URLSearchParams(search);
   return {
-    run: said.get("run"),
-    head: said.get("head") ?? "",
-    relation: said.get("relation") ?? "",
-    new: said.get("new") === "1",
-    k: said.get("k") === String(MANY) ? MANY : FEW,
-    answer: said.get("answer") ?? "",
+    run: given.get("run"),
+    head: given.get("head") ?? "",
+    relation: given.get("relation") ?? "",
+    new: given.get("new") === "1",
+    k: given.get("k") === String(MANY) ? MANY : FEW,
+    answer: given.get("answer") ?? "",
   };
 }
 
 function addressOf({ run, head, relation, new: onlyNew, k, answer }) {
-  const said = new URLSearchParams();
-  if (run && runs.length && run !== runs[0].run) said.set("run", run);
-  if (head) said.set("head", head);
-  if (relation) said.set("relation", relation);
-  if (onlyNew) said.set("new", "1");
-  if (k === MANY) said.set("k", String(k));
-  if (answer) said.set("answer", answer);
-  const query = said.toString();
+  const parameters = new URLSearchParams();
+  if (run && runs.length && run !== runs[0].run) parameters.set("run", run);
+  if (head) parameters.set("head", head);
+  if (relation) parameters.set("relation", relation);
+  if (onlyNew) parameters.set("new", "1");
+  if (k === MANY) parameters.set("k", String(k));
+  if (answer) parameters.set("answer", answer);
+  const query = parameters.toString();
   return location.pathname + (query ? `?${query}` : "");
 }
 
@@ -79,7 +79,7 @@ function submit() {
   return go({ head: head.value, relation: relation.value, new: $("new").checked, k: FEW, answer: "" });
 }
 
-/** Show what the address says. */
+/** Show the view of the address. */
 async function show() {
   const run = runs.find((one) => one.run === view.run) ?? runs[0];
   view.run = run.run;
@@ -95,7 +95,7 @@ async function show() {
     underWay?.abort();
     explaining?.abort();
     $("result").hidden = true;
-    asked = null;
+    shownQuery = null;
     status("");
     document.title = "hopwalk";
     return;
@@ -103,26 +103,26 @@ async function show() {
   if (await ask()) await explain();
 }
 
-/** Show the answers of the question; whether that went well. */
+/** Show the answers of the query; returns whether it succeeded. */
 async function ask() {
   const question = { run: view.run, head: view.head, relation: view.relation, only_new: view.new, k: view.k, paths: 1 };
   const same = JSON.stringify(question);
-  if (asked === same) return true;
+  if (shownQuery === same) return true;
   underWay?.abort();
   explaining?.abort();
   const request = (underWay = new AbortController());
   busy($("question"), true);
-  status("Walking…");
+  status("Searching…");
   try {
     const found = await post("ask", question, request.signal);
     if (request.signal.aborted) return false;
-    asked = same;
-    $("result").append($("reason")); // before the list that it may stand in is replaced
+    shownQuery = same;
+    $("result").append($("reason")); // before the list that may contain it is replaced
     showAnswers(found);
     return true;
   } catch (error) {
     if (error.name === "AbortError") return false;
-    asked = null;
+    shownQuery = null;
     $("result").hidden = true;
     status("");
     fail(error);
@@ -141,7 +141,7 @@ function showAnswers(found) {
   const chances = answers.map((answer) => answer.probability ?? answer.path_probability ?? 0);
   const byScorer = answers.some((answer) => answer.probability !== null);
   const largest = byScorer ? 1 : Math.max(...chances, 1e-12);
-  $("measure").textContent = answers.length ? `Bars show ${byScorer ? "the scorer's probability" : "the probability of the paths, the first one full"}.` : "";
+  $("measure").textContent = answers.length ? `Bars show ${byScorer ? "the probability by the scorer" : "the probability of the paths, relative to the first"}.` : "";
   $("answers").replaceChildren(...answers.map((answer) => answerItem(answer, name, largest)));
   [...$("answers").querySelectorAll("button")].forEach((button, place) => {
     button.addEventListener("click", () => go({ answer: answers[place].key }));
@@ -153,7 +153,7 @@ function showAnswers(found) {
   const { hops } = runs.find((run) => run.run === view.run);
   const unreached = !answers.some((answer) => answer.paths.length);
   if (!answers.length) status(`No path of at most ${hops} hops reaches an answer.`);
-  else if (unreached) status(`No path of at most ${hops} hops reaches an answer: these are guesses of the scorer.`);
+  else if (unreached) status(`No path of at most ${hops} hops reaches an answer: these are ranked by the scorer alone.`);
   else status("");
   $("more").hidden = view.k === MANY || answers.length < view.k;
   speak(`${answers.length} answer${answers.length === 1 ? "" : "s"}.`);
@@ -208,7 +208,7 @@ function linkButton() {
       button.textContent = "Copied";
       setTimeout(() => (button.textContent = "Copy link to this view"), 2000);
     } catch {
-      const field = element("input", "link"); // without a secure connection the reader copies it
+      const field = element("input", "link"); // the clipboard needs a secure connection: select the link for copying
       field.readOnly = true;
       field.value = location.href;
       field.setAttribute("aria-label", "Link to this view");
@@ -219,14 +219,14 @@ function linkButton() {
   return button;
 }
 
-/** On a wide screen the explanation is beside the answers, on a narrow one below that which it explains. */
+/** Put the explanation beside the answers on a wide screen, below its answer on a narrow one. */
 function place() {
   const chosen = $("answers").querySelector("[aria-pressed=true]");
   if (narrow.matches && chosen) chosen.parentElement.append($("reason"));
   else if ($("reason").parentElement !== $("result")) $("result").append($("reason"));
 }
 
-/** Bring it into sight. */
+/** Scroll to a part that is out of view. */
 function reveal(part) {
   if (part.getBoundingClientRect().top > innerHeight * 0.7) {
     part.scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
@@ -244,7 +244,7 @@ function status(text) {
   $("status").textContent = text;
 }
 
-/** For those who listen. */
+/** Announce a text to screen readers. */
 function speak(text) {
   $("spoken").textContent = text;
 }
@@ -272,10 +272,10 @@ function fail(error) {
 function showCard(run) {
   const mrr = run.valid_mrr === null ? "" : `; dev MRR ${(100 * run.valid_mrr).toFixed(1)}`;
   const facts = `${number(run.facts)} facts about ${number(run.entities)} entities and ${number(run.relations)} relations`;
-  $("card").replaceChildren(label(run.run, "name"), ` · ${facts} · walks of at most ${run.hops} hops${mrr}`);
+  $("card").replaceChildren(label(run.run, "name"), ` · ${facts} · paths of at most ${run.hops} hops${mrr}`);
   $("about").replaceChildren(
     label(run.dataset),
-    ` has ${facts}. Facts are missing, as in every graph: ask for one, and hopwalk walks at most ${run.hops} hops to find it.`,
+    ` has ${facts}. Ask for a missing fact: hopwalk follows paths of at most ${run.hops} hops to find it.`,
   );
   $("examples").replaceChildren(
     ...run.examples.map((example) => {
@@ -292,8 +292,7 @@ function showCard(run) {
 }
 
 function askForToken() {
-  $("token-told").textContent = "Whoever started it can tell you. It is kept until you close this tab.";
-  if (!$("token").open) $("token").showModal();
+    if (!$("token").open) $("token").showModal();
   $("token-value").focus();
 }
 
@@ -312,10 +311,10 @@ async function start() {
   $("run-field").hidden = runs.length < 2;
   view = viewOf(location.search);
   if (view.run && !runs.some((run) => run.run === view.run)) {
-    const told = { message: "This server has no run of that name.", remedy: "The first one is shown." };
+    const problem = { message: "This server has no run of that name.", remedy: "The first run is shown." };
     view.run = null;
     await show();
-    return fail(new ApiError(404, told));
+    return fail(new ApiError(404, problem));
   }
   await show();
   if (!view.head) $("head").focus({ preventScroll: true });
@@ -333,7 +332,7 @@ $("why").addEventListener("submit", (event) => {
 });
 $("new").addEventListener("change", () => head.value && relation.value && submit());
 $("run").addEventListener("change", () => {
-  asked = null;
+  shownQuery = null;
   head.set("", "");
   relation.set("", "");
   other.set("", "");
@@ -368,7 +367,7 @@ addEventListener("popstate", () => {
   if (!runs.length) return;
   const run = view.run;
   view = viewOf(location.search);
-  if ((view.run ?? runs[0].run) !== run) asked = null;
+  if ((view.run ?? runs[0].run) !== run) shownQuery = null;
   show();
 });
 

@@ -1,4 +1,4 @@
-// Colours: those of the system, unless the reader has chosen. Runs before the page is drawn, so that nothing flashes.
+// Colours of the system, or those chosen on the page. Runs before the page is drawn, so that nothing flashes.
 "use strict";
 (() => {
   const KEY = "hopwalk-theme";
@@ -7,7 +7,7 @@
   try {
     chosen = localStorage.getItem(KEY);
   } catch {
-    // storage is switched off: a choice lasts as long as the view
+    // storage is off: the choice lasts as long as the page
   }
   const isDark = () => (chosen ?? (system.matches ? "dark" : "light")) === "dark";
   const show = () => {

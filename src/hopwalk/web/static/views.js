@@ -1,11 +1,11 @@
-// What the page shows of the server's answers.
+// Elements that show the server's answers.
 import { arrow, bar, drawing, element, label, number, percent } from "./dom.js";
 
 const INVERSE = "⁻¹";
 const KINDS = {
   known: ["known", "A fact of the graph"],
-  predicted: ["predicted", "Not in the graph; a path leads there"],
-  guess: ["no path", "Not reached by a path; a guess of the scorer"],
+  predicted: ["predicted", "Not in the graph; a path leads to it"],
+  guess: ["no path", "No path leads to it; ranked by the scorer alone"],
 };
 
 export function kindOf(answer) {
@@ -41,16 +41,16 @@ export function answerItem(answer, head, mostLikely) {
     element("span", "rank", `${answer.rank}`),
     element("span", "who", label(answer.entity), kind),
     element("span", "chance", chance === null ? "" : bar(chance / mostLikely), element("span", "percent", chance === null ? "–" : percent(chance))),
-    answer.paths.length ? pathLine(head, answer.paths[0].edges) : element("span", "path", "No path leads there: the scorer's guess."),
+    answer.paths.length ? pathLine(head, answer.paths[0].edges) : element("span", "path", "No path leads there: ranked by the scorer alone."),
   );
   button.type = "button";
   button.setAttribute("aria-pressed", "false");
   return element("li", "", button);
 }
 
-/** Why this answer, or why not; `asked` has the names of head and relation. */
-export function explanation(found, asked) {
-  const title = element("h2", "claim", ...sentence(asked.head, asked.relation, found.tail));
+/** Why this answer, or why not; `query` has the names of head and relation. */
+export function explanation(found, query) {
+  const title = element("h2", "claim", ...sentence(query.head, query.relation, found.tail));
   title.id = "claim";
   title.tabIndex = -1;
   const parts = [title, element("p", "verdict", ...verdict(found))];
@@ -58,8 +58,8 @@ export function explanation(found, asked) {
   const picture = found.drawing ? drawing(found.drawing) : null;
   if (picture) parts.push(pictureFrame(picture, found));
   if (found.reasons.length) {
-    parts.push(element("h3", "", found.why_not ? "A path that a wider search finds" : "Paths, likeliest first"));
-    parts.push(element("ol", "reasons", ...found.reasons.map((reason) => reasonItem(reason, asked.head))));
+    parts.push(element("h3", "", found.why_not ? "Paths of a wider search" : "Paths, most likely first"));
+    parts.push(element("ol", "reasons", ...found.reasons.map((reason) => reasonItem(reason, query.head))));
   }
   return parts;
 }
@@ -67,18 +67,19 @@ export function explanation(found, asked) {
 function verdict(found) {
   const kind = found.is_known ? "known" : found.rank === null ? "guess" : "predicted";
   const mark = element("span", `kind ${kind}`, KINDS[kind][0]);
-  const said = [];
-  if (found.rank !== null) said.push(`Number ${number(found.rank)} by the probability of paths: ${percent(found.path_probability)}.`);
-  else said.push("No path in the beam reaches it.");
-  if (found.probability !== null) said.push(`The scorer gives it ${percent(found.probability)}.`);
-  if (found.is_known) said.push("The graph has this fact; it is not taken as its own reason.");
-  return [mark, " ", said.join(" ")];
+  const sentences = [];
+  if (found.rank === null) sentences.push("No path in the beam reaches it.");
+  else sentences.push(`Rank ${number(found.rank)} by its paths.`);
+  const chance = found.probability ?? found.path_probability;
+  if (chance !== null) sentences.push(`${percent(chance)} likely.`);
+  if (found.is_known) sentences.push("The graph has this fact; it is hidden from these paths.");
+  return [mark, " ", sentences.join(" ")];
 }
 
 function pictureFrame(picture, found) {
   picture.setAttribute("role", "img");
   picture.style.setProperty("--width", `${picture.getAttribute("width")}px`);
-  picture.setAttribute("aria-label", `The paths from ${found.head} to ${found.tail}; they are listed below`);
+  picture.setAttribute("aria-label", `Paths from ${found.head} to ${found.tail}; listed below`);
   const frame = element("div", "picture", picture);
   frame.tabIndex = 0;
   frame.setAttribute("role", "group");
@@ -88,7 +89,7 @@ function pictureFrame(picture, found) {
 
 function reasonItem(reason, headName) {
   const counted = `holds ${number(reason.support)} of ${number(reason.predictions)} times`;
-  const where = reason.is_sampled ? ", counted in a random part of the graph" : "";
+  const where = reason.is_sampled ? ", in a random sample of the graph" : "";
   const line = element("p", "confidence", bar(reason.confidence), element("span", "percent", percent(reason.confidence)), element("span", "counted", counted + where));
   return element("li", "", pathLine(headName, reason.edges), element("code", "rule", element("bdi", "", reason.rule)), line);
 }
@@ -102,14 +103,14 @@ export function entityOption({ entity, name }) {
 
 /** An option of the list of relations. */
 export function relationOption({ relation, name, is_inverse, facts }, hasEntity) {
-  const count = facts ? `${number(facts)} ${facts === 1 ? "fact" : "facts"}` : hasEntity ? "none known" : "";
+  const count = facts ? `${number(facts)} ${facts === 1 ? "fact" : "facts"}` : hasEntity ? "no facts" : "";
   const text = is_inverse ? `${name}${INVERSE}` : name;
   return { key: relation, text, parts: [arrow(name, is_inverse), element("span", "detail", count)] };
 }
 
-/** What is wrong, what to do, and names to take instead. */
+/** A problem, its remedy, and buttons for suggested names. */
 export function problem(error, take) {
-  const { message, remedy, suggestions = [] } = error.problem ?? { message: "Something failed in this page.", remedy: String(error) };
+  const { message, remedy, suggestions = [] } = error.problem ?? { message: "This page has failed.", remedy: String(error) };
   const parts = [element("p", "", element("strong", "", label(sentenceCase(message), "")))];
   if (suggestions.length) {
     const offered = suggestions.map((name) => {

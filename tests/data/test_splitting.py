@@ -1,0 +1,49 @@
+"""Splits: training has every entity and relation, and the seed decides."""
+
+import numpy as np
+import pytest
+
+import hopwalk
+from hopwalk.config.settings import SplitSettings
+from hopwalk.errors import DataError
+from tests.support.helpers import FAMILY, dataset_of, facts_of, finding
+
+
+class TestSplit:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_training_has_every_held_out_entity_and_relation(self, seed: int):
+        umls = hopwalk.load_dataset("umls")
+        whole = dataset_of(umls.labels_of(umls.all_facts()))
+        split = hopwalk.split_dataset(whole, SplitSettings(valid=0.2, test=0.3, seed=seed))
+        assert [len(split.valid), len(split.test)] == [1306, 1959]
+        assert facts_of(split, "train") | facts_of(split, "valid") | facts_of(split, "test") == facts_of(whole)
+        assert len(split.train) + len(split.valid) + len(split.test) == len(whole.facts)
+        assert {*np.concatenate([split.train.heads, split.train.tails]).tolist()} == {*range(135)}
+        assert {*split.train.relations.tolist()} == {*range(46)}
+
+    def test_the_same_seed_gives_the_same_split(self):
+        umls = dataset_of(hopwalk.load_dataset("umls").labels_of(hopwalk.load_dataset("umls").train))
+        first, same, other = (hopwalk.split_dataset(umls, SplitSettings(seed=seed)) for seed in (1, 1, 2))
+        assert first.fingerprint == same.fingerprint != other.fingerprint
+
+    def test_too_few_to_hold_out(self):
+        split = hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0.4, test=0.4))
+        assert finding(split, "few-to-hold-out").count == 2 == len(split.valid) + len(split.test)
+        assert len(split.entities) == len({*np.concatenate([split.train.heads, split.train.tails]).tolist()})
+
+    def test_of_few_facts_at_least_one_is_held_out(self):
+        split = hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0.1, test=0.1))
+        assert (len(split.valid), len(split.test)) == (1, 1)
+        alone = hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0, test=0.1))
+        assert (len(alone.valid), len(alone.test)) == (0, 1)
+
+    def test_all_that_can_be_held_out_is_held_out(self):
+        triangle = dataset_of([("a", "r", "b"), ("b", "r", "c"), ("c", "r", "a")])
+        split = hopwalk.split_dataset(triangle, SplitSettings(valid=0.3, test=0.3))
+        assert (len(split.valid), len(split.test)) == (0, 1)
+
+    def test_refusals(self):
+        with pytest.raises(DataError, match=r"split\.valid = 0\.5 and split\.test = 0\.5 are not valid"):
+            hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0.5, test=0.5))
+        with pytest.raises(DataError, match="umls is already split"):
+            hopwalk.split_dataset(hopwalk.load_dataset("umls"))

@@ -1,0 +1,133 @@
+"""The report: every table with the paper's numbers, the marks of unfinished runs, and nothing that was not run."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hopwalk.paper.ledger import Ledger
+from hopwalk.paper.parts import ResultView
+from hopwalk.paper.plan import Scope, targets_of
+from hopwalk.paper.report import html, markdown, sections_of
+from hopwalk.paper.run_spec import RunSpec
+from hopwalk.paper.tables import best_of
+from tests.support.results import COMPLEX, WALKER, scorer_content, walker_result
+
+RESULTS = Path(__file__).parents[2] / "results"
+RISING = [{"epoch": epoch, "valid_mrr": 0.2 * epoch} for epoch in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def project() -> ResultView:
+    return ResultView(Ledger(RESULTS), Scope())
+
+
+def view_of(folder: Path, *data_sets: str) -> ResultView:
+    return ResultView(Ledger(folder), Scope(data_sets or ("umls",)))
+
+
+def test_the_report_has_every_table_with_the_papers_numbers(project: ResultView):
+    text = markdown(sections_of(targets_of(["all"]), project))
+    for name in ("Table 1", "Table 2", "Table 3", "Table 4", "Table 5", "Figure 2", "Figure 4", "Appendix: seeds"):
+        assert f"## {name}" in text
+    for number in ("(86.8)", "(73.0)", "(62.5)", "(68.5)", "(95.5 ± 0.4)", "(95.1)", "38.63"):
+        assert number in text
+    assert "NTP-λ, quoted" in text
+    for title in (
+        "walker alone",
+        "walker guided by the scorer",
+        "walker re-ranked with the scorer",
+        "blend of walker and scorer",
+    ):
+        assert text.count(f"| {title} |") == 6  # the summary, and one table for each data set
+
+
+def test_the_html_is_self_contained_and_its_policy_allows_its_style(project: ResultView):
+    page = html(sections_of(targets_of(["all"]), project))
+    assert "<script" not in page and "http:" not in page.replace("http://www.w3.org/2000/svg", "") and "style=" not in page
+    assert page.count("<style>") == 1
+    assert "Content-Security-Policy" in page and "sha256-" in page
+
+
+def test_an_empty_ledger_gives_no_numbers_of_ours(tmp_path: Path):
+    text = markdown(sections_of(targets_of(["table2", "table3"]), view_of(tmp_path)))
+    ours = re.findall(r"^\| (?!NeuralLP|NTP)[^|]*\|.*?[| ](\d+\.\d)[ †|]", text, flags=re.MULTILINE)
+    assert not ours
+    assert "not run (94.0)" in text and "`hopwalk train umls --walker paper --seed 0 --reward conve --recipe paper`" in text
+
+
+def test_means_over_seeds_and_marks_of_unfinished_runs(tmp_path: Path):
+    view = view_of(tmp_path)
+    for seed, mrr in ((0, 0.90), (1, 0.94)):
+        content = scorer_content(replace(COMPLEX, seed=seed))
+        content["test"] = content["test"] | {"tails": content["test"]["tails"] | {"mrr": mrr}}
+        view.ledger.add("scorer", content)
+    assert view.group(COMPLEX).text("test") == "92.0 ± 2.8"
+    conve = RunSpec("scorer", "umls", "conve", "modern")
+    view.ledger.note_unfinished(scorer_content(conve, kind="scorer", status="unfinished", test=None, history=RISING))
+    text = markdown(sections_of(targets_of(["table2"]), view))
+    assert "dev 40.0‡ (95.7)" in text and "‡ unfinished" in text
+    assert "](figures/curve-umls-conve-modern-0.svg)" in text
+    assert re.search(r"\| scorer \| complex-modern \| 2 \|", text)
+
+
+def test_a_limit_of_epochs_is_marked_and_only_finished_runs_count(tmp_path: Path):
+    ledger, limited = Ledger(tmp_path), replace(COMPLEX, most_epochs=2)
+    ledger.add("scorer", scorer_content(limited, epochs=2, history=RISING))
+    unfinished = {"kind": "scorer", "status": "unfinished", "test": None, "valid": None, "history": RISING[:1]}
+    ledger.note_unfinished(scorer_content(replace(COMPLEX, seed=1), **unfinished))
+    group = ResultView(ledger, Scope(("umls",), most_epochs=2)).group(limited)
+    assert (group.text("test"), len(group.shown), group.epochs) == ("50.0†", 1, "2")
+
+
+def test_unfinished_runs_are_in_the_summary_too(tmp_path: Path):
+    view, conve = view_of(tmp_path, "wn18rr"), RunSpec("scorer", "wn18rr", "conve", "modern")
+    unfinished = {"kind": "scorer", "status": "unfinished", "test": None, "valid": None, "history": RISING}
+    view.ledger.note_unfinished(scorer_content(conve, **unfinished))
+    text = markdown(sections_of(targets_of(["table2"]), view))
+    assert "| ConvE | dev 40.0‡ (44.9) |" in text
+
+
+# The best runs of any settings
+
+
+def test_the_best_has_one_run_for_each_seed(tmp_path: Path):
+    view = view_of(tmp_path)
+    view.ledger.add("scorer", scorer_content(name="umls-short-0", epochs=50))
+    view.ledger.add("scorer", scorer_content(name="umls-long-0", history=[{"epoch": 100, "valid_mrr": 0.45}]))
+    group, _ = best_of(view, "umls")["scorer"]
+    assert [result.name for result in group.results] == ["umls-long-0"]
+
+
+def test_walkers_are_compared_by_what_the_scorer_does_for_them(tmp_path: Path):
+    """A walker is alone, or guided; re-ranked only if that is how it was selected."""
+    view = view_of(tmp_path)
+    for name, mrrs, walker in (
+        ("umls-guided-0", {"policy": 0.3, "reranked": 0.5, "blend": 0.6}, {"guidance": 0.3, "rerank_weight": 1.0}),
+        ("umls-better-guided-0", {"policy": 0.4, "reranked": 0.4, "blend": 0.5}, {"guidance": 0.3, "rerank_weight": 0.0}),
+        ("umls-alone-0", {"policy": 0.7, "reranked": 0.7, "blend": 0.5}, {"guidance": 0.0, "rerank_weight": 0.0}),
+    ):
+        view.ledger.add("walker", walker_result(name, mrrs, walker=walker).content)
+    best = {title: (group.results[0].name, by) for title, (group, by) in best_of(view, "umls").items()}
+    assert best == {
+        "walker alone": ("umls-alone-0", "policy"),
+        "walker guided by the scorer": ("umls-better-guided-0", "policy"),
+        "walker re-ranked with the scorer": ("umls-guided-0", "reranked"),
+        "blend of walker and scorer": ("umls-guided-0", "blend"),
+    }
+
+
+def test_a_walker_is_marked_if_its_scorer_was_cut_short(tmp_path: Path):
+    settings = replace(COMPLEX, most_epochs=8).settings.scorer.model_dump()
+    cut = {"kind": "scorer", "settings": settings, "valid_mrr": 0.4, "best_epoch": 8}  # it has all the epochs of its settings
+    whole = cut | {"settings": COMPLEX.settings.scorer.model_dump(), "epochs": 90, "best_epoch": 30}
+    mixed = {"kind": "ensemble", "settings": settings, "members": [{"name": "1"} | whole, {"name": "2"} | cut]}
+    marks = {}
+    for name, scorer in {"cut": cut, "whole": whole, "mixed": mixed}.items():
+        view = view_of(tmp_path / name)
+        view.ledger.add("walker", walker_result("umls-0", {"policy": 0.4, "reranked": 0.5, "blend": 0.6}, scorer=scorer).content)
+        group, _ = best_of(view, "umls")["blend of walker and scorer"]
+        marks[name] = group.mark
+    assert marks == {"cut": "†", "whole": "", "mixed": "†"}
+    assert Ledger(tmp_path / "cut").has(WALKER)  # the walker itself needs no more epochs

@@ -1,0 +1,72 @@
+"""Run folders written by the first version, before settings, parameters and rankings were renamed, still open and resume."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopwalk import api
+from hopwalk.config.settings import changed
+from hopwalk.learning.run import Run
+from tests.support.villages import ALONE, settings_of, village_of
+
+RUNS = Path(__file__).parents[1] / "support" / "first_version_runs"
+SMALL = {"walker.dimension": 4, "walker.history_dimension": 4, "scorer.dimension": 4, "walker.epochs": 3, "scorer.epochs": 3}
+
+
+@pytest.fixture(scope="module")
+def expected() -> Any:
+    """The answers and metrics that the first version gave with these runs."""
+    return json.loads((RUNS / "expected.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(RUNS, tmp_path_factory.mktemp("first version") / "runs"))
+
+
+def test_settings_have_the_names_of_today(runs: Path):
+    text = (runs / "walker" / "settings.toml").read_text(encoding="utf-8")
+    assert "reward_weight = " in text and "learn_valid = " in text and "blend_weight = -1.0" in text
+    settings = Run.open(runs / "walker").settings
+    assert settings.walker.rerank_weight == 2.0 and settings.walker.blend_weight == "auto"
+    assert not settings.walker.train_on_valid and settings.scorer.num_sampled_tails == 0
+    assert Run.open(runs / "conve").settings.scorer.embedding_height == 3
+
+
+def test_a_walker_gives_the_same_answers(runs: Path, expected: Any):
+    answers = api.load(runs / "walker").ask("child 0", "uncle", k=5).to_dict()
+    assert answers == expected["walker"]["answers"]
+
+
+def test_a_walker_has_the_same_metrics(runs: Path, expected: Any):
+    old = expected["walker"]["evaluation"]
+    found = {name: evaluation.tails.mrr for name, evaluation in api.evaluate(runs / "walker").items()}
+    names = {"policy": "probability", "reranked": "paths", "scorer": "scorer", "blend": "blend"}
+    assert found == {name: pytest.approx(old[old_name]) for name, old_name in names.items()}
+
+
+@pytest.mark.parametrize("name", ["conve", "ensemble"])
+def test_scorers_have_the_same_metrics(runs: Path, expected: Any, name: str):
+    assert api.evaluate(runs / name)["scorer"].tails.mrr == pytest.approx(expected[name])
+
+
+def test_an_interrupted_walker_resumes_to_the_same_result(runs: Path, expected: Any):
+    run = api.train(village_of(6), settings_of(SMALL | ALONE), out=runs / "interrupted", resume=True)
+    assert run.is_finished and run.about["epochs"] == 3
+    assert run.about["valid_mrr"] == expected["resumed"]
+
+
+def test_a_run_with_a_removed_setting_that_mattered_is_refused(runs: Path, tmp_path: Path):
+    copied = shutil.copytree(runs / "walker", tmp_path / "walker")
+    path = copied / "settings.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace("damping = 0.85", "damping = 0.5"), encoding="utf-8")
+    with pytest.raises(api.HopwalkError, match=r"graph\.damping"):
+        api.load(copied)
+
+
+def test_the_settings_of_an_old_run_are_a_preset(runs: Path):
+    settings = api.load_settings(runs / "walker" / "settings.toml")
+    assert settings == changed(Run.open(runs / "walker").settings, {})

@@ -1,0 +1,29 @@
+"""One LSTM layer and its gradient, against those of torch."""
+
+import torch
+
+from hopwalk.walker.lstm import LSTMLayer
+
+
+def test_values_are_those_of_torch():
+    torch.manual_seed(0)
+    layer, cell = LSTMLayer(3, 4), torch.nn.LSTMCell(3, 4)
+    with torch.no_grad():
+        cell.weight_ih.copy_(layer.input.weight)
+        cell.weight_hh.copy_(layer.recurrent.weight)
+        cell.bias_ih.copy_(layer.input.bias)
+        cell.bias_hh.zero_()
+    rows, inputs, h, c = torch.tensor([1, 0, 1]), torch.randn(3, 3), torch.randn(2, 4), torch.randn(2, 4)
+    found, expected = layer(layer.input(inputs), h, c, rows), cell(inputs, (h[rows], c[rows]))
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(found, expected, strict=True))
+
+
+def test_gradient():
+    torch.manual_seed(0)
+    layer, rows = LSTMLayer(3, 4).double(), torch.tensor([1, 0, 1])
+
+    def values(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, dtype=torch.double, requires_grad=True)
+
+    assert torch.autograd.gradcheck(lambda *given: layer(*given, rows), (values(3, 16), values(2, 4), values(2, 4)))
+    assert torch.autograd.gradcheck(lambda *given: layer(*given, None), (values(2, 16), values(2, 4), values(2, 4)))

@@ -1,0 +1,272 @@
+"""The API: the same answers as from Python, for many clients at once; search, runs, metrics and pages."""
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from benchmarks import serving as serving_results
+from hopwalk import __version__, api
+from hopwalk.data.dataset import assemble
+from hopwalk.data.reading import LabelledFacts
+from hopwalk.reasoning.reasoner import Reasoner
+from hopwalk.web.app import STATIC
+from hopwalk.web.limits import (
+    MOST_ANSWERS,
+    MOST_BODY_BYTES,
+    MOST_CHARACTERS,
+    MOST_FOUND,
+    MOST_PATHS,
+    MOST_URL_BYTES,
+    Limits,
+)
+from hopwalk.web.middleware import POLICY
+from hopwalk.web.runs import RunView, load_runs
+from tests.support.serving import LONG, QUERY, QUICK, SCRIPT, Client, problem_of, serving, wait_until
+from tests.support.villages import settings_of
+
+ask_many = Reasoner.ask_many
+
+
+@pytest.fixture(scope="module")
+def village(served_runs: Mapping[str, RunView]) -> RunView:
+    return served_runs["village"]
+
+
+# Answers
+
+
+def test_answers_are_the_same_as_in_python(client: Client, village: RunView):
+    found = client.post("ask", QUERY | {"k": 5, "paths": 2}).json()
+    expected = village.reasoner.ask("child 0", "uncle", k=5, num_paths=2)
+    assert found["answers"] == [answer.to_dict() for answer in expected]
+    assert (found["run"], found["head"], found["name"], found["relation"]) == ("village", "child 0", "child 0", "uncle")
+
+
+def test_names_in_other_spellings_and_inverse_relations(client: Client, village: RunView):
+    found = client.post("ask", {"head": "MOTHER_1", "relation": "Mother⁻¹", "only_new": True}).json()
+    assert (found["head"], found["relation"]) == ("mother 1", "mother⁻¹")
+    expected = village.reasoner.ask("mother 1", "mother⁻¹", only_new=True)
+    assert found["answers"] == [answer.to_dict() for answer in expected]
+
+
+def test_explanations_are_the_same_as_in_python_with_a_drawing(client: Client, village: RunView):
+    tail = village.reasoner.ask("child 0", "uncle")[0].entity
+    found = client.post("explain", QUERY | {"tail": tail, "paths": 3}).json()
+    expected = village.reasoner.explain("child 0", "uncle", tail, num_paths=3).to_dict()
+    assert found["drawing"].startswith("<svg")
+    assert {name: found[name] for name in expected} == expected
+    assert found["reasons"][0]["rule"].startswith("uncle(X,Y) ⇐ ")
+
+
+def test_why_not(client: Client):
+    found = client.post("explain", {"run": "hostile", "head": "plain", "relation": "meets", "tail": "island"}).json()
+    assert found["why_not"] == "no path of at most 3 hops leads there"
+    assert (found["rank"], found["path_probability"], found["reasons"], found["drawing"]) == (None, None, [], None)
+
+
+def test_a_request_can_name_the_run(client: Client):
+    found = client.post("ask", {"run": "hostile", "head": SCRIPT, "relation": "meets"}).json()
+    assert found["run"] == "hostile" and found["head"] == SCRIPT
+    assert LONG in [answer["entity"] for answer in found["answers"]]
+
+
+def test_entities_of_the_same_name_have_different_keys(tmp_path: Path):
+    facts = pl.DataFrame(
+        [("Q1", "P1", "Q2"), ("Q1", "P1", "Q3"), ("Q2", "P1", "Q3")], schema=["head", "relation", "tail"], orient="row"
+    )
+    dataset = assemble("named", LabelledFacts({"train": facts}, names={"Q1": "Bob", "Q2": "Ann", "Q3": "Ann", "P1": "knows"}))
+    folder = api.train(dataset, settings_of(QUICK), out=tmp_path / "named").path
+    with serving(load_runs([folder])) as client:
+        found = client.post("ask", {"head": "bob", "relation": "knows"}).json()
+        expected = {"run": "named", "head": "Q1", "name": "Bob", "relation": "P1", "relation_name": "knows"}
+        assert {name: found[name] for name in expected} == expected
+        assert {answer["key"]: answer["entity"] for answer in found["answers"]} == {"Q1": "Bob", "Q2": "Ann", "Q3": "Ann"}
+        for key in ("Q2", "Q3"):
+            explained = client.post("explain", {"head": "Q1", "relation": "P1", "tail": key}).json()
+            assert (explained["head"], explained["tail"]) == ("Bob", "Ann")
+        problem = problem_of(client.post("ask", {"head": "Ann", "relation": "P1"}), 404)
+        assert {"Q2", "Q3"} <= {*problem["suggestions"]} and "Q2 (Ann)" in problem["remedy"]
+        assert client.get("api/v1/entities", params={"q": "an"}).json()["entities"][0] == {"entity": "Q2", "name": "Ann"}
+
+
+def test_many_clients_each_get_their_own_answers(village: RunView, monkeypatch: pytest.MonkeyPatch):
+    """The first query holds the engine, so that the others are batched; those with other options are in other batches."""
+    sizes, may_begin = [], threading.Event()
+
+    def held(reasoner: Reasoner, queries: list[tuple[str, str]], **options: Any) -> Any:
+        sizes.append(len(queries))
+        assert may_begin.wait(20)
+        return ask_many(reasoner, queries, **options)
+
+    monkeypatch.setattr(Reasoner, "ask_many", held)
+    names = list(village.dataset.entities)
+    queries = [
+        {"head": head, "relation": relation, "k": k, "paths": 1}
+        for head in names[:16]
+        for relation, k in (("uncle", 100), ("mother⁻¹", 100), ("knows", 50))
+    ]
+    with serving({"village": village}) as client, ThreadPoolExecutor(len(queries)) as pool:
+        futures = [pool.submit(client.post, "ask", query) for query in queries]
+        wait_until(lambda: f"hopwalk_waiting {len(queries) - sum(sizes)}\n" in client.get("metrics").text)
+        may_begin.set()
+        found = [future.result().json() for future in futures]
+    assert sum(sizes) == len(queries) and max(sizes) >= 8
+    monkeypatch.undo()
+    for query, answered in zip(queries, found, strict=True):
+        assert (answered["head"], answered["relation"]) == (query["head"], query["relation"])
+        alone = village.reasoner.ask(str(query["head"]), str(query["relation"]), k=int(str(query["k"])), num_paths=1)
+        scores = {answer.entity: answer.score for answer in alone}
+        assert {answer["entity"]: answer["score"] for answer in answered["answers"]} == pytest.approx(scores, abs=1e-4)
+        texts = [path["text"] for answer in answered["answers"] for path in answer["paths"]]
+        assert texts and all(text.startswith(f"{query['head']} ") for text in texts)
+
+
+def test_clients_that_disconnect_do_no_harm(client: Client):
+    host, port = client.address.removeprefix("http://").rstrip("/").split(":")
+    body = json.dumps(QUERY).encode()
+    whole = b"POST /api/v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(
+        body
+    )
+    for sent in (b"", b"POST /api", whole, whole + body[:5], whole + body):
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(sent)
+    assert client.post("ask", QUERY).status_code == 200
+
+
+def test_a_request_under_way_is_answered_before_the_server_stops(village: RunView, monkeypatch: pytest.MonkeyPatch):
+    began, may_end = threading.Event(), threading.Event()
+
+    def held(*arguments: Any, **options: Any) -> Any:
+        began.set()
+        assert may_end.wait(20)
+        return ask_many(*arguments, **options)
+
+    monkeypatch.setattr(Reasoner, "ask_many", held)
+    with serving({"village": village}) as client, ThreadPoolExecutor(1) as pool:
+        future = pool.submit(client.post, "ask", QUERY)
+        assert began.wait(20)
+        client.server.should_exit = True
+        threading.Timer(0.3, may_end.set).start()
+        assert future.result().status_code == 200
+
+
+def test_entities_are_found_by_the_beginning_of_their_names(client: Client):
+    found = client.get("api/v1/entities", params={"q": "mother", "limit": 3}).json()["entities"]
+    assert found == [{"entity": f"mother {number}", "name": f"mother {number}"} for number in range(3)]
+    assert client.get("api/v1/entities", params={"q": "zzz"}).json() == {"entities": []}
+
+
+def test_relations_of_an_entity_come_first(client: Client, village: RunView):
+    relations = client.get("api/v1/relations", params={"entity": "mother 0"}).json()["relations"]
+    facts = village.dataset.labels_of(village.dataset.facts)
+    counts = {
+        **{
+            name: sum((head, relation) == ("mother 0", name) for head, relation, _ in facts) for name in village.dataset.relations
+        },
+        **{
+            f"{name}⁻¹": sum((tail, relation) == ("mother 0", name) for _, relation, tail in facts)
+            for name in village.dataset.relations
+        },
+    }
+    assert {one["relation"]: one["facts"] for one in relations} == counts
+    shown = [one["facts"] for one in relations]
+    assert shown == sorted(shown, reverse=True) and shown[0] > 0 and shown[-1] == 0
+    assert all(one["is_inverse"] == one["relation"].endswith("⁻¹") for one in relations)
+
+
+def test_relations_are_found_by_the_beginning_of_their_names(client: Client):
+    def found(text: str) -> list[str]:
+        return [one["relation"] for one in client.get("api/v1/relations", params={"q": text}).json()["relations"]]
+
+    assert sorted(found("unc")) == ["uncle", "uncle⁻¹"]
+    assert found("uncle⁻¹") == ["uncle⁻¹"]
+    assert found("nothing") == []
+
+
+def test_unknown_names_come_with_suggestions(client: Client):
+    problem = problem_of(client.post("ask", {"head": "childd 1", "relation": "uncle"}), 404)
+    assert (problem["code"], problem["field"]) == ("unknown_name", "head") and "child 1" in problem["suggestions"]
+    problem = problem_of(client.post("ask", {"head": "child 0", "relation": "unkle"}), 404)
+    assert problem["field"] == "relation" and problem["suggestions"] == ["uncle"]
+    problem = problem_of(client.post("explain", QUERY | {"tail": "mann 1"}), 404)
+    assert problem["field"] == "tail" and "man 1" in problem["suggestions"]
+    problem = problem_of(client.post("ask", QUERY | {"run": "city"}), 404)
+    assert problem["field"] == "run" and problem["suggestions"] == ["village", "hostile"]
+    problem_of(client.get("api/v1/relations", params={"entity": "nobody at all"}), 404)
+    problem_of(client.get("api/v1/runs/city"), 404)
+
+
+def test_runs(client: Client, village: RunView):
+    first, second = client.get("api/v1/runs").json()["runs"]
+    assert first == client.get("api/v1/runs/village").json()
+    assert (first["run"], second["run"]) == ("village", "hostile")
+    assert first["entities"] == len(village.dataset.entities) and first["hops"] == 2 and first["has_scorer"]
+    assert first["card"].startswith("# A walker on")
+    assert len(first["examples"]) == 1  # all its dev queries are about uncles
+    for example in first["examples"]:
+        assert client.post("ask", {"head": example["head"], "relation": example["relation"]}).status_code == 200
+
+
+def test_runs_of_the_same_name_get_a_number(village: RunView):
+    folder = village.reasoner.run.path
+    assert list(load_runs([folder, folder])) == ["village", "village-2"]
+
+
+def test_health(client: Client):
+    assert client.get("api/v1/health").json() == {"status": "ok", "version": __version__, "runs": 2, "waiting": 0}
+
+
+def test_metrics_count_requests_and_batches(village: RunView):
+    with serving({"village": village}) as client:
+        for _ in range(3):
+            client.post("ask", QUERY)
+        client.post("ask", {"head": "nobody"})
+        text = client.get("metrics").text
+    assert 'hopwalk_requests_total{operation="ask",status="200"} 3' in text
+    assert 'hopwalk_requests_total{operation="ask",status="422"} 1' in text
+    assert 'hopwalk_request_seconds_count{operation="ask"} 4' in text
+    assert "hopwalk_batch_size_sum 3\n" in text and "hopwalk_waiting 0\n" in text
+    buckets = [int(count) for count in re.findall(r'hopwalk_batch_size_bucket\{le="[^"]+"\} (\d+)', text)]
+    assert buckets == sorted(buckets) and buckets[-1] == 3
+    line = re.compile(r'(# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [0-9.e+-]+)')
+    assert all(line.fullmatch(one) for one in text.splitlines())
+
+
+def test_pages_load_nothing_from_other_hosts_and_run_nothing_inline(client: Client):
+    for path in ("", "docs"):
+        page = client.get(path)
+        assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
+        assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", page.text)
+        for link in re.findall(r'(?:src|href)="([^"#]+)"', page.text):
+            assert client.get(link).status_code == 200, link
+    for file in STATIC.iterdir():
+        addresses = set(re.findall(r"https?://[^\s\"'`<>)]+", file.read_text(encoding="utf-8")))
+        assert addresses <= {"http://www.w3.org/2000/svg"}, file.name
+    assert client.get("static/../app.py").status_code == 404
+    assert client.get("openapi.json").json()["info"]["title"] == "hopwalk"
+
+
+def test_the_docs_have_the_limits_and_the_measurements():
+    text = serving_results.PAGE.read_text(encoding="utf-8")
+    assert serving_results.with_table(text) == text, "make it again with: python -m benchmarks.serving"
+    values = {
+        "answers (`k`)": MOST_ANSWERS,
+        "paths of an answer": MOST_PATHS,
+        "letters of a name": f"{MOST_CHARACTERS:,}",
+        "names that a search finds": MOST_FOUND,
+        "body": f"{MOST_BODY_BYTES // 1024} kB",
+        "address": f"{MOST_URL_BYTES // 1024} kB",
+        "seconds for a request, `--timeout`": f"{Limits().seconds:g}",
+        "questions that wait, `--waiting`": Limits().waiting,
+    }
+    for name, value in values.items():
+        assert f"\n| {name} | {value} | " in text
+    assert POLICY in text
