@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from hopwalk.cli.console import console
 from tests.support.commands import command
 from tests.support.villages import VILLAGE
 
@@ -62,12 +61,9 @@ def shown(args: tuple[str, ...], runs: dict[str, Path], capsys: pytest.CaptureFi
     return f"$ hopwalk {shlex.join(args)}\n{masked(printed.out + errors)}"
 
 
+@pytest.mark.usefixtures("wide")
 @pytest.mark.parametrize("name", CASES)
-def test_output_is_as_in_its_file(
-    name: str, uncles_run: Path, in_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr("hopwalk.cli.console.console", console.__wrapped__)  # a new one, which reads the width
+def test_output_is_as_in_its_file(name: str, uncles_run: Path, in_folder: Path, capsys: pytest.CaptureFixture[str]):
     for file, content in FILES.items():
         (in_folder / file).write_text(content, encoding="utf-8")
     found, golden = shown(CASES[name], {"UNCLES": uncles_run}, capsys), GOLDEN / f"{name}.txt"

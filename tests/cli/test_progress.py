@@ -70,7 +70,7 @@ def test_a_line_per_evaluated_epoch_without_a_terminal(village_folder: Path, cap
 
 
 def test_the_forecast_is_printed_before_training(capsys: pytest.CaptureFixture[str]):
-    plan = TrainingPlan("walker", 4, Forecast(memory_bytes=300 * 2**20, seconds_of_epoch=12.0, queries_of_part=8, num_parts=1))
+    plan = TrainingPlan("walker", 4, Forecast(memory_bytes=300 * 2**20, queries_at_once=8, seconds_of_epoch=12.0))
     with TrainingProgress() as shown:
         shown.callbacks(plan)
     assert (
