@@ -35,8 +35,10 @@ def test_public_names_are_there(name: str):
     assert getattr(hopwalk, name).__doc__
 
 
-def test_public_names_are_listed_once():
-    assert sorted(hopwalk._PUBLIC) == sorted(hopwalk.__all__)
+def test_public_names_are_those_of_the_api():
+    from hopwalk import api
+
+    assert hopwalk.__all__ == sorted(api.__all__) and {*api.__all__} <= {*dir(hopwalk)}
 
 
 def test_unknown_attribute():

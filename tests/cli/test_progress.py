@@ -81,7 +81,7 @@ def test_the_forecast_is_printed_before_training(capsys: pytest.CaptureFixture[s
 
 def test_ranking_shows_its_progress_in_a_terminal(monkeypatch: pytest.MonkeyPatch):
     clock = iter(range(0, 1000, 2))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     output = terminal(monkeypatch, 100)
     with CountBar() as bar:
         bar.show(10, 100, "10 of 100 queries ranked")
@@ -93,7 +93,7 @@ def test_ranking_prints_a_line_now_and_then_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     clock = iter(range(0, 1000, 6))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     with CountBar() as bar:
         for done in range(10, 60, 10):
             bar.show(done, 100, f"{done} of 100 queries ranked")

@@ -52,8 +52,8 @@ def test_facts_of_the_graph_are_marked_as_known(reasoner: Reasoner):
 
 
 def test_only_new_answers(reasoner: Reasoner, with_scorer: Reasoner):
-    for asked in (reasoner, with_scorer):
-        answers = asked.ask("child 0", "mother", k=200, only_new=True)
+    for one in (reasoner, with_scorer):
+        answers = one.ask("child 0", "mother", k=200, only_new=True)
         assert answers and not any(answer.is_known for answer in answers)
 
 
@@ -72,12 +72,12 @@ def test_inverse_queries(reasoner: Reasoner):
 def test_many_queries_together_are_answered_as_one_by_one(reasoner: Reasoner, with_scorer: Reasoner, only_new: bool):
     queries = list(dict.fromkeys((head, relation) for head, relation, _ in VILLAGE.labels_of(VILLAGE.train)[::12]))
     queries += [(head, "uncle⁻¹") for head, _ in queries[:5]]
-    for asked in (decoding(reasoner, beam=500), decoding(with_scorer, beam=500)):
-        batch = asked.decoder.queries_at_once
+    for one in (decoding(reasoner, beam=500), decoding(with_scorer, beam=500)):
+        batch = one.decoder.queries_at_once
         assert 1 < batch < len(queries) and len(queries) % batch  # several batches, the last one smaller
-        together = asked.ask_many(queries, k=5, num_paths=2, only_new=only_new)
+        together = one.ask_many(queries, k=5, num_paths=2, only_new=only_new)
         for (head, relation), answers in zip(queries, together, strict=True):
-            alone = asked.ask(head, relation, k=5, num_paths=2, only_new=only_new)
+            alone = one.ask(head, relation, k=5, num_paths=2, only_new=only_new)
             assert [answer.entity for answer in answers] == [answer.entity for answer in alone]
             assert [bool(answer.paths) for answer in answers] == [bool(answer.paths) for answer in alone]
             assert [answer.score for answer in answers] == pytest.approx([answer.score for answer in alone], abs=1e-4)

@@ -259,13 +259,13 @@ def test_the_docs_have_the_limits_and_the_measurements():
     assert serving_results.with_table(text) == text, "make it again with: python -m benchmarks.serving"
     values = {
         "answers (`k`)": MOST_ANSWERS,
-        "paths of an answer": MOST_PATHS,
-        "letters of a name": f"{MOST_CHARACTERS:,}",
-        "names that a search finds": MOST_FOUND,
+        "paths per answer": MOST_PATHS,
+        "characters of a name": f"{MOST_CHARACTERS:,}",
+        "names found by a search": MOST_FOUND,
         "body": f"{MOST_BODY_BYTES // 1024} kB",
         "address": f"{MOST_URL_BYTES // 1024} kB",
-        "seconds for a request, `--timeout`": f"{Limits().seconds:g}",
-        "questions that wait, `--waiting`": Limits().waiting,
+        "seconds per request, `--timeout`": f"{Limits().seconds:g}",
+        "waiting queries, `--waiting`": Limits().waiting,
     }
     for name, value in values.items():
         assert f"\n| {name} | {value} | " in text

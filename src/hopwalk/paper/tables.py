@@ -31,6 +31,7 @@ BEYOND = {  # our best runs of any settings: title → kinds of runs, ranking of
     ALONE: (("walker",), POLICY),  # no scorer in the walk or in the ranking, as in the paper
     GUIDED: (("walker",), POLICY),
     "walker re-ranked with the scorer": (("walker",), RERANKED),
+    "control: untrained walker, re-ranked": (("walker",), f"untrained_{RERANKED}"),
     "blend of walker and scorer": (("walker",), BLEND),
     "scorer": (("scorer", "ensemble"), ""),
 }
