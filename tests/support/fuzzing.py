@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import hopwalk
-from hopwalk.data import loading
 from hopwalk.config.settings import Settings, changed
+from hopwalk.data import loading
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.writing import write_folder
 from hopwalk.errors import HopwalkError
