@@ -20,12 +20,11 @@ from hopwalk.config.settings import changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Ids
 from hopwalk.learning.metrics import metrics
-from hopwalk.learning.ranking import filtered_answers, rank_answers, split_queries
+from hopwalk.learning.ranking import filtered_answers, rank_answers, sample_queries, split_queries
 from hopwalk.learning.run import Run, write_text
 from hopwalk.paper.source import describe_source
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.runs import load_decoder
-from hopwalk.walker.training import sample_queries
 
 RUNS, RESULTS = PROJECT / "runs" / "results", PROJECT / "results" / "beams.json"
 

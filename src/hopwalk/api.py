@@ -26,10 +26,10 @@ from hopwalk.learning.run import Run
 if TYPE_CHECKING:
     from hopwalk.learning.evaluation import Evaluation
     from hopwalk.learning.ranking import Directions
+    from hopwalk.learning.scorer import Scorer
     from hopwalk.paper.running import Progress, Reproduced
     from hopwalk.reasoning.comparing import Comparison
     from hopwalk.reasoning.reasoner import Reasoner
-    from hopwalk.scorers.base import Scorer
     from hopwalk.tuning.study import OnTrial, Pruner, Tuned
 
 __all__ = [

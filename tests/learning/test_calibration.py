@@ -15,7 +15,7 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.learning.calibration import Calibration, ScoredCandidates, calibrate, gather_candidates, measure_reliability
 from hopwalk.learning.ranking import ScoreAllTails
 from hopwalk.learning.run import Run
-from hopwalk.scorers.base import Scorer
+from hopwalk.learning.scorer import Scorer
 from tests.support.helpers import dataset_of
 
 

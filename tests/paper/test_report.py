@@ -96,7 +96,7 @@ def test_the_best_has_one_run_for_each_seed(tmp_path: Path):
     view = view_of(tmp_path)
     view.ledger.add("scorer", scorer_content(name="umls-short-0", epochs=50))
     view.ledger.add("scorer", scorer_content(name="umls-long-0", history=[{"epoch": 100, "valid_mrr": 0.45}]))
-    group, _ = best_of(view, "umls")["scorer"]
+    group, _ = best_of(view, "umls")["embedding scorer"]
     assert [result.name for result in group.results] == ["umls-long-0"]
 
 

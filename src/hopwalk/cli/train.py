@@ -12,11 +12,12 @@ import typer
 from hopwalk.cli import options
 from hopwalk.cli.console import print_json, print_table, print_text
 from hopwalk.cli.progress import TrainingProgress, download_bar, ranking_progress
-from hopwalk.config.settings import Settings
+from hopwalk.config.settings import Settings, changed
 from hopwalk.paper.published import TABLE_2
 from hopwalk.utils.text import counted
 
 if TYPE_CHECKING:
+    from hopwalk.data.dataset import Dataset
     from hopwalk.learning.evaluation import Evaluation
     from hopwalk.learning.metrics import Metrics
     from hopwalk.learning.run import Run
@@ -37,6 +38,10 @@ def train(
         Path | None,
         typer.Option(help="A walker's run to start from; with --epochs 0 only how it answers changes: scorer, beam, hops."),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0.1, max=100_000, help="Train propagation for about this long.", show_default=False),
+    ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write the history for TensorBoard.")] = False,
     mirror: options.Mirror = None,
 ) -> None:
@@ -54,12 +59,15 @@ def train(
 
     - `hopwalk train umls --scorer complex --recipe paper --seed 1`
 
+    - `hopwalk train facts.csv --scorer propagation --minutes 5`
+
     - `hopwalk train umls --start runs/umls --epochs 0 --set walk.beam=256 --out runs/umls-wide`
     """
     from hopwalk import api
     from hopwalk.errors import SettingsError
     from hopwalk.learning.callbacks import TrainingPlan
     from hopwalk.learning.run import Run
+    from hopwalk.scorers.runs import num_epochs
     from hopwalk.utils.text import fold_name
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
@@ -70,10 +78,15 @@ def train(
     if scorer is not None:
         if start is not None:
             raise SettingsError("--start is for walkers", remedy="Leave out --start or --scorer.")
+        if minutes is not None:
+            chosen = _within(dataset, chosen, minutes, folder, resume)
         with TrainingProgress() as progress:
-            callbacks = progress.callbacks(TrainingPlan("scorer", chosen.scorer.epochs))
+            callbacks = progress.callbacks(TrainingPlan("scorer", num_epochs(chosen)))
             run = api.train_scorer(dataset, chosen, out=folder, resume=resume, callbacks=callbacks, tensorboard=tensorboard)
     else:
+        if minutes is not None:
+            remedy = "Leave it out, or limit the walker with --epochs."
+            raise SettingsError("--minutes is for --scorer propagation", remedy=remedy)
         if reward is not None and not chosen.walker.needs_scorer:
             remedy = "Leave it out, or use the scorer with --reward-shaping or --guidance."
             raise SettingsError("--reward names a scorer, but the walker does not use one", remedy=remedy)
@@ -95,6 +108,23 @@ def train(
     _print_end(run, was_finished)
     if run.status == "interrupted":
         raise typer.Exit(INTERRUPTED)
+
+
+def _within(dataset: Dataset, settings: Settings, minutes: float, folder: Path, resume: bool) -> Settings:
+    """The settings with as many training queries as fit the time; those of the run, if it is resumed."""
+    from hopwalk.errors import SettingsError
+    from hopwalk.learning.run import Run
+    from hopwalk.propagation.budget import fit_budget
+    from hopwalk.scorers.models import is_propagation
+
+    if not is_propagation(settings):
+        raise SettingsError("--minutes is for --scorer propagation", remedy="Limit other scorers with --epochs.")
+    if resume and (folder / "run.json").exists():
+        queries = Run.open(folder).settings.propagation.queries
+        return changed(settings, {"propagation.queries": queries})
+    fitted = fit_budget(dataset, settings, minutes)
+    print_text(f"{fitted.propagation.queries:,} training queries fit into {minutes:g} minutes.", to_stderr=True)
+    return fitted
 
 
 def _print_end(run: Run, was_finished: bool) -> None:

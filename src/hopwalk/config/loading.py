@@ -62,7 +62,7 @@ def _combined(given: dict[str, Any], preset: str, suited: Mapping[str, Any]) -> 
     values: dict[str, Any] = {}
     for name, value in suited.items():
         set_dotted(values, name, value)
-    for recipe in (_scorer_recipe(given, preset), _walker_recipe(given, preset)):
+    for recipe in (_scorer_recipe(given, preset), _walker_recipe(given, preset), _propagation_recipe(preset)):
         values = _merged(values, recipe)
     return validated(_merged(values, given))
 
@@ -123,6 +123,11 @@ def _walker_recipe(given: Mapping[str, Any], data: str) -> dict[str, Any]:
     values = tables.get("all", {}) | tables.get(data, {})
     others = {group: values.pop(group) for group in list(values) if isinstance(values[group], dict)}
     return {"walker": values, **others}
+
+
+def _propagation_recipe(data: str) -> dict[str, Any]:
+    """The settings of propagation for this data set, chosen on its dev set."""
+    return {"propagation": _recipe("propagation", "modern").get(data, {})}
 
 
 def _recipe(kind: str, name: str) -> dict[str, Any]:

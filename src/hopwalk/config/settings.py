@@ -127,7 +127,7 @@ class WalkerSettings(Group):
 class ScorerSettings(Group):
     """the one-hop model f(head, relation, tail), and its training"""
 
-    model: str = _choice("complex", "distmult, complex, conve, or pykeen:MODEL")
+    model: str = _choice("complex", "distmult, complex, conve, propagation, or pykeen:MODEL")
     model_options: str = _choice("", 'further arguments of a PyKEEN model, as TOML: "p = 2, relation_dim = 30"')
     recipe: ScorerRecipe = _choice("modern", "source of every setting below that is not set: modern or paper")
     dimension: int = _integer(
@@ -159,6 +159,56 @@ class ScorerSettings(Group):
     seed: int = _integer(0, "the same seed gives the same result", most=2**63 - 1)
 
 
+class PropagationSettings(Group):
+    """all walks at once: the model, and its training"""
+
+    layers: int = _integer(3, "L: steps that messages take from the head", least=1, most=20)
+    senders: int = _integer(0, "K: nodes of a query that send messages in a layer, those of highest learnt priority; 0: all")
+    width: int = _integer(32, "size of a node's state; a power of two is fastest", least=4, most=256)
+    attention_width: int = _integer(8, "size of the attention's hidden layer", least=4, most=256)
+    aggregation: Literal["sum", "max", "mean-max"] = _choice(
+        "sum", "of messages: their sum; the sum and the maximum; the sum, the mean and the maximum"
+    )
+    additive: bool = _choice(False, "add a vector of the relation to each message")
+    query_rank: int = _integer(0, "size of the query that messages depend on; 0: the whole query", most=256)
+    norm_epsilon: float = _number(1.0, "ε of the norm; large, because the magnitude says how many walks arrived", above=0)
+    counts: bool = _choice(False, "add to the score how often an entity is a tail of the query's relation, and its degree")
+    hiding: Literal["fact", "between", "query"] = _choice(
+        "fact", "edges a training query does not see: of its fact; all between head and answer; of all its known answers"
+    )
+    queries: int = _integer(20_000, "training queries, both directions together", least=1)
+    batch_size: int = _integer(16, "queries in a batch", least=1, most=100_000)
+    num_targets: int = _integer(1, "most answers that a query asks for together", least=1, most=100_000)
+    negative_threshold: float = _number(
+        0.002, "gradients of negatives below this are sampled, without bias; 0: all are computed", most=1
+    )
+    edge_dropout: float = _share(0.0, "share of the edges that a training query misses")
+    learning_rate: float = _number(0.005, "step size of AdamW", above=0)
+    warm_up: int = _integer(100, "batches over which the step size rises", least=1)
+    decay_power: float = _number(0.7, "the step size falls as (1 − progress) to this power")
+    weight_decay: float = _number(0.01, "of AdamW", most=1)
+    gradient_clip: float = _number(1.0, "largest norm of the gradient", above=0)
+    averaging: float = _share(0.998, "decay of the moving average of the weights that are kept; 0: the last weights")
+    evaluations: int = _integer(5, "evaluations on dev during training", least=1, most=10_000)
+    dev_queries: int = _integer(2000, "dev queries ranked during training; 0: all")
+    seed: int = _integer(0, "the same seed gives the same result", most=2**63 - 1)
+
+    @property
+    def has_gate(self) -> bool:
+        """Whether the priority of a node gates its messages, so that it is learnt."""
+        return self.senders > 0
+
+    @property
+    def has_max(self) -> bool:
+        """Whether the maximum of messages is an aggregate."""
+        return self.aggregation != "sum"
+
+    @property
+    def has_mean(self) -> bool:
+        """Whether the mean of messages is an aggregate."""
+        return self.aggregation == "mean-max"
+
+
 class Settings(Group):
     """Everything that can be set, in groups.
 
@@ -172,6 +222,7 @@ class Settings(Group):
     walk: WalkSettings = WalkSettings()
     walker: WalkerSettings = WalkerSettings()
     scorer: ScorerSettings = ScorerSettings()
+    propagation: PropagationSettings = PropagationSettings()
 
 
 def validated(values: Mapping[str, Any]) -> Settings:

@@ -151,3 +151,10 @@ def _compare(
         higher[number] = np.count_nonzero(candidates[rows[number]] > answer_scores[number])
         equal[number] = np.count_nonzero(candidates[rows[number]] == answer_scores[number])
     return higher, equal
+
+
+def sample_queries(queries: Triples, most: int) -> Triples:
+    """At most `most` of the queries, the same ones every time; 0: all."""
+    if not most or len(queries) <= most:
+        return queries
+    return queries[np.sort(np.random.default_rng(0).permutation(len(queries))[:most])]

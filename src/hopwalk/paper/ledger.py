@@ -106,6 +106,11 @@ class Result:
         return str(self.content.get("started_from", {}).get("weights_sha256", ""))
 
     @property
+    def is_propagation(self) -> bool:
+        """Whether it is a propagation model, whose budget is a number of queries."""
+        return self.kind == "scorer" and "propagation" in self.content
+
+    @property
     def is_guided(self) -> bool:
         """Whether the scorer takes part in the walk."""
         return self.kind == "walker" and bool(self.own["guidance"])
@@ -149,6 +154,8 @@ class Result:
 
         An ensemble was cut short if one of its members ended before the epochs of its recipe.
         """
+        if self.is_propagation:
+            return False
         if self.kind == "ensemble":
             return _scorer_was_cut(self.data, self.content)
         mrrs = [float(record["valid_mrr"]) for record in self.history if record.get("valid_mrr") is not None]

@@ -14,10 +14,11 @@ from hopwalk.learning.run import Run, write_text
 from hopwalk.paper.ledger import GROUPS, Ledger
 from hopwalk.paper.source import describe_source
 from hopwalk.reasoning.evaluating import evaluate_run
+from hopwalk.scorers.runs import setting_groups
 from hopwalk.walker.decoding import SCORER
 from hopwalk.walker.runs import STARTED_FROM
 
-SCORER_HISTORY = ("epoch", "loss", "seconds", "valid_mrr")
+SCORER_HISTORY = ("epoch", "queries", "loss", "seconds", "valid_mrr")
 WALKER_HISTORY = (
     "epoch",
     "seconds",
@@ -85,6 +86,7 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
     content |= {STARTED_FROM: before} if before else {}
     content |= {
         "settings": groups["scorer"] if kind == "scorer" else groups,
+        **({"propagation": run.settings.propagation.model_dump()} if "propagation" in _groups(run) else {}),
         "threads": about.get("threads"),
         "training_seconds": (about["seconds"] if is_finished else last.get("seconds", 0.0)) + before.get("seconds", 0.0),
         "evaluation_seconds": round(sum(record["evaluation_seconds"] for record in history), 1),
@@ -101,6 +103,12 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
     return content
 
 
+def _groups(run: Run) -> tuple[str, ...]:
+    """The groups of settings that make the run what it is."""
+    kind = run.about["kind"]
+    return tuple(setting_groups(run.settings)) if kind == "scorer" else GROUPS[kind]
+
+
 def command_of(run: Run) -> str:
     """The command that makes such a run: its recipe, and every setting that differs from it."""
     kind, data = run.about["kind"], run.about["dataset"]["name"]
@@ -112,7 +120,7 @@ def command_of(run: Run) -> str:
     own = getattr(run.settings, kind)
     overrides = [f"{kind}.recipe={own.recipe}", f"{kind}.seed={own.seed}"]
     if kind == "scorer":
-        overrides.append(f"scorer.model={own.model}")
+        overrides += [f"scorer.model={own.model}", f"propagation.seed={own.seed}"]
         options = f"--scorer {own.model} --recipe {own.recipe} --seed {own.seed}"
     else:
         reward = about_scorer(run.path)
@@ -127,7 +135,7 @@ def command_of(run: Run) -> str:
     defaults = load_settings(data if data in preset_names() else "default", overrides=overrides).model_dump()
     changes = (
         f"--set {shlex.quote(f'{group}.{name}={value if isinstance(value, str) else json.dumps(value)}')}"
-        for group in GROUPS[kind]
+        for group in _groups(run)
         for name, value in getattr(run.settings, group).model_dump().items()
         if value != defaults[group][name]
     )

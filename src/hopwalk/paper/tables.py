@@ -27,13 +27,15 @@ from hopwalk.utils.text import duration
 from hopwalk.walker.decoding import BLEND, POLICY, RERANKED
 
 ALONE, GUIDED = "walker alone", "walker guided by the scorer"
+SCORER_ALONE, PROPAGATION = "embedding scorer", "propagation"
 BEYOND = {  # our best runs of any settings: title → kinds of runs, ranking of walkers
     ALONE: (("walker",), POLICY),  # no scorer in the walk or in the ranking, as in the paper
     GUIDED: (("walker",), POLICY),
     "walker re-ranked with the scorer": (("walker",), RERANKED),
     "control: untrained walker, re-ranked": (("walker",), f"untrained_{RERANKED}"),
     "blend of walker and scorer": (("walker",), BLEND),
-    "scorer": (("scorer", "ensemble"), ""),
+    SCORER_ALONE: (("scorer", "ensemble"), ""),
+    PROPAGATION: (("scorer",), ""),
 }
 MODEL_TITLES = {"distmult": "DistMult", "complex": "ComplEx", "conve": "ConvE"}
 ABLATIONS = {  # title → scorer, recipe, changes of all variants
@@ -148,6 +150,8 @@ def _best(view: ResultView, data: str, title: str, kinds: Sequence[str], by: str
         is_eligible = result.mrr("test", by) is not None and (result.is_reranked or by != RERANKED)
         if title in (ALONE, GUIDED):
             is_eligible = is_eligible and result.is_guided == (title == GUIDED)
+        if title in (SCORER_ALONE, PROPAGATION):
+            is_eligible = is_eligible and result.is_propagation == (title == PROPAGATION)
         if result.is_finished and result.data == data and result.kind in kinds and is_eligible:
             (with_dev if result.trained_on_dev else groups).setdefault(_settings_key(result), []).append(result)
 
@@ -170,7 +174,8 @@ def _settings_key(result: Result) -> str:
     kept = {
         group: {name: value for name, value in values.items() if name not in BUDGET} for group, values in result.settings.items()
     }
-    return f"{result.kind} {result.rewarded_by} {result.started_from} {kept}"
+    propagation = {name: value for name, value in result.content.get("propagation", {}).items() if name != "seed"}
+    return f"{result.kind} {result.rewarded_by} {result.started_from} {kept} {propagation}"
 
 
 def _summary(view: ResultView) -> Table:

@@ -2,74 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hopwalk.data.relation_ids import RelationIds
 from hopwalk.errors import SettingsError
-from hopwalk.learning.calibration import Calibration
+from hopwalk.learning.scorer import Scorer
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.queries import Batch, Candidates, sample_candidates
 from hopwalk.utils.randomness import dropout
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hopwalk.config.settings import ScorerSettings
-    from hopwalk.data.triples import Ids
     from hopwalk.learning.optimizers import Optimizer
-
-
-class Scorer(nn.Module, ABC):
-    """f(head, relation, tail). Relations are those of the data and their inverses; `(tail, relation⁻¹, ?)` is a query for heads.
-
-    All ids are int64 tensors of one dimension. Q queries, E entities, N triples.
-    """
-
-    def __init__(self, num_entities: int, num_relations: int) -> None:
-        super().__init__()
-        self.num_entities = num_entities
-        self.relation_ids = RelationIds(num_relations)
-        self.calibration = Calibration()
-
-    @abstractmethod
-    def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The score of every entity as the tail of every query [Q, E]."""
-
-    @abstractmethod
-    def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """The score of every triple [N]."""
-
-    def log_odds_of_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The calibrated logit of P(answer) of every entity for every query [Q, E]."""
-        scores = self.score_all_tails(heads, relations)
-        if self.calibration.is_relative:
-            scores = torch.log_softmax(scores, dim=1)
-        return scores * self.calibration.slope + self.calibration.offset
-
-    def log_odds_of_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """The calibrated logit of P(true) of every triple [N]."""
-        if self.calibration.is_relative:  # needs the scores of all tails anyway
-            return self.log_odds_of_all_tails(heads, relations).gather(1, tails[:, None]).squeeze(1)
-        return self.score_triples(heads, relations, tails) * self.calibration.slope + self.calibration.offset
-
-    def probability_of_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The probability that each entity is an answer of each query [Q, E]."""
-        return torch.sigmoid(self.log_odds_of_all_tails(heads, relations))
-
-    def probability_of_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """The probability that each triple is true [N]."""
-        return torch.sigmoid(self.log_odds_of_triples(heads, relations, tails))
-
-    @torch.inference_mode()
-    def numpy_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
-        """`score_all_tails` of numpy ids without gradients, for `ranking.rank_answers` [Q, E]."""
-        return self.score_all_tails(_to_tensor(heads), _to_tensor(relations)).contiguous().numpy()
 
 
 class TrainableScorer(Scorer):
@@ -193,7 +141,3 @@ class ProductScorer(TrainableScorer):
         """The score of every triple [N]."""
         scores: Tensor = torch.linalg.vecdot(self.vectors_of_queries(heads, relations), self.entities[tails])
         return scores if self.tail_bias is None else scores + self.tail_bias[tails]
-
-
-def _to_tensor(ids: Ids) -> Tensor:
-    return torch.from_numpy(ids.astype(np.int64))

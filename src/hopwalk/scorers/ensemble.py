@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from hopwalk.scorers.base import Scorer
+from hopwalk.learning.scorer import Scorer
 
 
 class Ensemble(Scorer):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
-from hopwalk.config.settings import ScorerSettings
+from hopwalk.config.settings import ScorerSettings, Settings
+from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.errors import UnknownNameError, did_you_mean
 from hopwalk.scorers.base import ProductScorer, TrainableScorer
@@ -13,6 +16,10 @@ from hopwalk.scorers.conve import ConvE
 from hopwalk.scorers.distmult import DistMult
 from hopwalk.utils.text import fold_name
 
+if TYPE_CHECKING:
+    from hopwalk.propagation.scorer import PropagationScorer
+
+PROPAGATION = "propagation"
 MODELS: dict[str, type[ProductScorer]] = {"distmult": DistMult, "complex": ComplEx, "conve": ConvE}
 PYKEEN = "pykeen:"
 
@@ -31,8 +38,23 @@ def build_scorer(
         return PykeenScorer.build(num_entities, num_relations, settings, facts)
     model = MODELS.get(fold_name(settings.model))
     if model is None:
-        known = f"Scorers are: {', '.join(MODELS)}, and the models of PyKEEN, e.g. pykeen:TransE."
+        known = f"Scorers are: {', '.join(MODELS)}, {PROPAGATION}, and the models of PyKEEN, e.g. pykeen:TransE."
         raise UnknownNameError(
             f"there is no scorer {settings.model!r}", remedy=did_you_mean(settings.model.lower(), MODELS) or known
         )
     return model(num_entities, num_relations, settings, generator)
+
+
+def build_any_scorer(dataset: Dataset, settings: Settings) -> TrainableScorer | PropagationScorer:
+    """The scorer that the settings name, a one-hop model or propagation, with fresh parameters."""
+    size = len(dataset.entities), len(dataset.relations)
+    if is_propagation(settings):
+        from hopwalk.propagation.scorer import PropagationScorer
+
+        return PropagationScorer(*size, settings.propagation, dataset.facts)
+    return build_scorer(*size, settings.scorer, dataset.facts)
+
+
+def is_propagation(settings: Settings) -> bool:
+    """Whether the scorer is a propagation model."""
+    return fold_name(settings.scorer.model) == PROPAGATION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
@@ -13,12 +13,16 @@ from hopwalk.errors import RunError, SettingsError
 from hopwalk.learning.calibration import Calibration, calibrate, measure_reliability
 from hopwalk.learning.callbacks import Callback, TensorBoard
 from hopwalk.learning.run import FINISHED, Run, copy_run, refuse_used_folder
-from hopwalk.learning.training import best_arrays, load_arrays, train
-from hopwalk.scorers.base import Scorer, TrainableScorer
+from hopwalk.learning.scorer import Scorer
+from hopwalk.learning.training import Learner, best_arrays, load_arrays, train
+from hopwalk.scorers.base import TrainableScorer
 from hopwalk.scorers.card import write_card
 from hopwalk.scorers.ensemble import Ensemble
-from hopwalk.scorers.models import PYKEEN, build_scorer
+from hopwalk.scorers.models import PROPAGATION, PYKEEN, build_any_scorer, is_propagation
 from hopwalk.scorers.training import ScorerLearner
+
+if TYPE_CHECKING:
+    from hopwalk.propagation.scorer import PropagationScorer
 
 SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
 RETRAIN = "Train it again."
@@ -32,20 +36,20 @@ def train_into(
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
     tensorboard: bool = False,
-    scorer: TrainableScorer | None = None,
+    scorer: TrainableScorer | PropagationScorer | None = None,
 ) -> tuple[Run, Scorer]:
     """Train a scorer into a run folder, or resume its run; returns the finished or interrupted run, and its scorer.
 
     `scorer` is the untrained scorer of these settings, if it was built already.
     """
-    scorer = scorer or build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer, dataset.facts)
+    scorer = scorer or build_any_scorer(dataset, settings)
     callbacks = [*callbacks, TensorBoard(path / "tensorboard")] if tensorboard else callbacks
-    run = Run.find(path, dataset, settings, kind=SCORER, groups=["scorer"]) if resume else None
+    run = Run.find(path, dataset, settings, kind=SCORER, groups=setting_groups(settings)) if resume else None
     run = run or Run.begin(path, dataset, settings, kind=SCORER, resume=resume)
     if run.is_finished:
         return run, load_scorer(path)
     trained_on = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
-    outcome = train(run, ScorerLearner(scorer, trained_on, settings.scorer), callbacks)
+    outcome = train(run, _learner(scorer, trained_on, settings), callbacks)
     if outcome is not None:
         describe(run, scorer, trained_on, outcome)
         if outcome["status"] == FINISHED:
@@ -53,12 +57,32 @@ def train_into(
     return run, scorer
 
 
+def setting_groups(settings: Settings) -> list[str]:
+    """The groups of settings that make a scorer what it is."""
+    return ["scorer", "propagation"] if is_propagation(settings) else ["scorer"]
+
+
+def num_epochs(settings: Settings) -> int:
+    """The most epochs of a scorer's training; of propagation, the parts after which it is evaluated."""
+    return settings.propagation.evaluations if is_propagation(settings) else settings.scorer.epochs
+
+
+def _learner(scorer: TrainableScorer | PropagationScorer, dataset: Dataset, settings: Settings) -> Learner:
+    if isinstance(scorer, TrainableScorer):
+        return ScorerLearner(scorer, dataset, settings.scorer)
+    from hopwalk.propagation.training import PropagationLearner
+
+    return PropagationLearner(scorer, dataset, settings.propagation)
+
+
 def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]) -> None:
     """Calibrate the scorer on dev, and write calibration, outcome and card to the run folder.
 
     Scores of our models trained with binary cross-entropy are log-odds already, and are not changed.
     """
-    is_ours = not run.settings.scorer.model.lower().startswith(PYKEEN)  # distances, for example, are never above zero
+    is_ours = not run.settings.scorer.model.lower().startswith(
+        (PYKEEN, PROPAGATION)
+    )  # distances, for example, are never above zero
     if run.about["kind"] == SCORER and run.settings.scorer.loss == "binary" and is_ours:
         reliability = measure_reliability(scorer.numpy_scores, scorer.calibration, dataset, "valid")
     else:
@@ -76,7 +100,7 @@ def load_scorer(path: str | Path) -> Scorer:
         return _load_ensemble(run)
     run.require_kind(SCORER)
     dataset, settings = run.dataset, run.settings.scorer
-    scorer = build_scorer(len(dataset.entities), len(dataset.relations), settings, dataset.facts)
+    scorer = build_any_scorer(dataset, run.settings)
     load_arrays(scorer, best_arrays(run, scorer, settings.model))
     scorer.calibration = calibration_of(run)
     scorer.eval()

@@ -13,19 +13,19 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.errors import DataError, HopwalkError, RunError, SettingsError
 from hopwalk.learning.callbacks import MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
 from hopwalk.learning.metrics import metrics
-from hopwalk.learning.ranking import filtered_answers, rank_answers_by, split_queries
+from hopwalk.learning.ranking import filtered_answers, rank_answers_by, sample_queries, split_queries
 from hopwalk.learning.run import FINISHED, INTERRUPTED, Run, copy_run
+from hopwalk.learning.scorer import Scorer
 from hopwalk.learning.training import begin_with, best_arrays, load_arrays, train
 from hopwalk.scorers import runs as scorer_runs
-from hopwalk.scorers.base import Scorer, TrainableScorer
-from hopwalk.scorers.models import build_scorer
+from hopwalk.scorers.models import build_any_scorer
 from hopwalk.walker.card import write_card
 from hopwalk.walker.decoding import BLEND_WEIGHTS, Decoder, blend_name
 from hopwalk.walker.environment import Environment
 from hopwalk.walker.forecast import forecast
 from hopwalk.walker.policy import Policy
 from hopwalk.walker.scorer_logits import ScorerLogits
-from hopwalk.walker.training import WalkerLearner, sample_queries
+from hopwalk.walker.training import WalkerLearner
 
 WALKER = "walker"  # kind of run
 SCORER_FOLDER = "scorer"
@@ -98,7 +98,7 @@ def _check_scorer(dataset: Dataset, settings: Settings, scorer_run: Path | None)
     if scorer_run is not None:
         Run.open(scorer_run).require_same_data(dataset)
         return scorer_runs.load_scorer(scorer_run)
-    return build_scorer(len(dataset.entities), len(dataset.relations), settings.scorer, dataset.facts)
+    return build_any_scorer(dataset, settings)
 
 
 def _describe_start(start: Run, dataset: Dataset, settings: Settings) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _initial_parameters(start: Run, environment: Environment) -> dict[str, Any]:
 
 def _find(path: Path, dataset: Dataset, settings: Settings, started_from: dict[str, Any] | None) -> Run | None:
     """The run to resume, if there is one and it started from the same walker."""
-    groups = ("graph", "walk", "walker", *(("scorer",) if settings.walker.needs_scorer else ()))
+    groups = ["graph", "walk", "walker", *(scorer_runs.setting_groups(settings) if settings.walker.needs_scorer else [])]
     run = Run.find(path, dataset, settings, kind=WALKER, groups=groups)
     if run is None:
         return None
@@ -157,11 +157,11 @@ def _place_scorer(
     folder = path / SCORER_FOLDER
     if scorer_run is None and STARTED_FROM in Run.open(path).about and (folder / "run.json").exists():
         return scorer_runs.load_scorer(folder)  # the copy made when the run was begun
-    if isinstance(scorer, TrainableScorer) and scorer_run is None:
-        callbacks = make_callbacks(TrainingPlan("scorer", settings.scorer.epochs))
-        run, trained = scorer_runs.train_into(folder, dataset, settings, resume=True, callbacks=callbacks, scorer=scorer)
+    if scorer_run is None:
+        callbacks = make_callbacks(TrainingPlan("scorer", scorer_runs.num_epochs(settings)))
+        built: Any = scorer
+        run, trained = scorer_runs.train_into(folder, dataset, settings, resume=True, callbacks=callbacks, scorer=built)
         return trained if run.is_finished else None
-    assert scorer_run is not None
     if not (folder / "run.json").exists():
         copy_run(scorer_run, folder)
     elif Run.open(folder).about != Run.open(scorer_run).about:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hopwalk.scorers.base import Scorer
+from hopwalk.learning.scorer import Scorer
 
 
 class ScorerLogits:

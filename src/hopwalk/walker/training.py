@@ -17,7 +17,7 @@ from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import DataError
 from hopwalk.learning.metrics import metrics
 from hopwalk.learning.optimizers import Optimizer
-from hopwalk.learning.ranking import filtered_answers, rank_answers, split_queries
+from hopwalk.learning.ranking import filtered_answers, rank_answers, sample_queries, split_queries
 from hopwalk.learning.training import Learner, OnBatch
 from hopwalk.walker.counting import DistinctCount
 from hopwalk.walker.decoding import Decoder
@@ -181,10 +181,3 @@ def _logits_of_answers(scorer_logits: ScorerLogits | None, queries: Triples) -> 
         if len(rows)
     ]
     return torch.cat(found) if found else torch.empty(0)
-
-
-def sample_queries(queries: Triples, most: int) -> Triples:
-    """At most `most` of the queries, the same ones every time; 0: all."""
-    if not most or len(queries) <= most:
-        return queries
-    return queries[np.sort(np.random.default_rng(0).permutation(len(queries))[:most])]

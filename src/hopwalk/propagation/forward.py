@@ -1,0 +1,297 @@
+"""One query through all layers, in one thread and in one piece of memory; `backward.py` is the way back.
+
+Threads work on different queries and every query writes its own gradients, which are added up in the order of the queries: the
+result does not depend on the number of threads. Letters: Q queries, L layers, E entities, R relations (inverses included),
+D width, A attention width, I = D · (1 + number of aggregates) inputs of the node update.
+
+Layer l, for a sender u and its edges (u, r, v):
+    x_u = h_u · σ(p · h_u + p₀)                          (gated; else x_u = h_u)
+    α_ur = σ(a · relu(S x_u + b_r(q)) + c)
+    m_ur = α_ur (x_u ⊙ w_r(q) + o_r(q))                  (o_r only with additive messages)
+Node update, for every node v reached so far:
+    h'_v = h_v + relu(norm(W [h_v; c(Σ m); mean m; max m] + b)),  c(x) = x / √(1 + |x|),
+    norm(z) = g ⊙ (z − mean z) / √(var z + ε) + g₀
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hopwalk.propagation.frontier import Workspace, choose_senders, needed_room
+from hopwalk.propagation.graph import Floats, Int64s, RunGraph, compiled, count_hidden, inlined, is_hidden, relation_count
+from hopwalk.propagation.parameters import Options, PerQuery, Shared, Task
+from hopwalk.propagation.simd import absolute, axpy, load, positive, raise_maximum, root, splat, store, total
+
+BLOCK = 4  # nodes updated together
+
+
+@inlined
+def sigmoid(x: float) -> float:
+    """1 / (1 + exp(−x)) in float32."""
+    return np.float32(1.0) / (np.float32(1.0) + math.exp(-np.float32(x)))
+
+
+@inlined
+def uniform(seed: int, number: int) -> float:
+    """A number in [0, 1) for (seed, number), by the finaliser of splitmix64."""
+    z = np.uint64(seed) + np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) / np.float64(1 << 53)
+
+
+@inlined
+def attention_hidden(shared: Shared, per_query: PerQuery, query: int, layer: int, relation: int, source: Any, A: int) -> Any:
+    """relu(S x_u + b_r(q)), given S x_u."""
+    num_layers, num_relations = per_query.relation_bias.shape[1], per_query.relation_bias.shape[2]
+    place = ((query * num_layers + layer) * num_relations + relation) * A
+    return positive(source + load(per_query.relation_bias, place, A))
+
+
+@inlined
+def source_projection(shared: Shared, layer: int, x: Floats, D: int, A: int) -> Any:
+    """S x_u of the vector in `x` [D]."""
+    projected = splat(0.0, A)
+    for column in range(D):
+        projected = axpy(x[column], load(shared.source, (layer * D + column) * A, A), projected)
+    return projected
+
+
+@inlined
+def _start_rows(workspace: Workspace, row: int, end: int, has_max: int, D: int) -> None:
+    """Rows without messages."""
+    for number in range(row, end):
+        store(workspace.sums, number * D, splat(0.0, D))
+        workspace.counts[number] = 0
+        if has_max:
+            store(workspace.maxima, number * D, splat(-np.inf, D))
+
+
+@compiled
+def _send(
+    graph: RunGraph, task: Task, query: int, layer: int, num_nodes: int, shared: Shared, per_query: PerQuery,
+    options: Options, workspace: Workspace, D: int, A: int,
+) -> int:  # fmt: skip
+    """Send the messages of a layer; give how many nodes are reached afterwards."""
+    ws = workspace
+    row, next_row = ws.row_starts[layer], ws.row_starts[layer + 1]
+    num_layers, num_relations = per_query.relation_weight.shape[1], per_query.relation_weight.shape[2]
+    first_relation = (query * num_layers + layer) * num_relations
+    num_reached = num_nodes
+    _start_rows(ws, next_row, next_row + num_nodes, options.max, D)
+    first_sender = ws.sender_starts[layer]
+    num_runs = ws.sender_run_ends[first_sender - 1] if first_sender else 0
+    num_edges = ws.run_ends[num_runs - 1] if num_runs else 0
+    x_row = ws.scratch[:D]
+    for number in range(first_sender, ws.sender_starts[layer + 1]):
+        node = ws.senders[number]
+        x = load(ws.states, (row + node) * D, D)
+        if options.gate:
+            x = sigmoid(ws.priorities[node] + shared.priority_bias[layer]) * x
+        store(x_row, 0, x)
+        source = source_projection(shared, layer, x_row, D, A)
+        entity = ws.nodes[node]
+        first_run, last_run = graph.run_offsets[entity], graph.run_offsets[entity + 1]
+        any_hidden = count_hidden(task.hidden, graph.run_starts[first_run], graph.run_starts[last_run]) > 0
+        for run in range(first_run, last_run):
+            relation = graph.run_relations[run]
+            hidden = attention_hidden(shared, per_query, query, layer, relation, source, A)
+            logit = total(hidden * load(shared.attention, layer * A, A)) + shared.attention_bias[layer]
+            alpha = sigmoid(logit)
+            message = x * load(per_query.relation_weight, (first_relation + relation) * D, D)
+            if options.additive:
+                message = message + load(per_query.relation_offset, (first_relation + relation) * D, D)
+            message = alpha * message
+            for edge in range(graph.run_starts[run], graph.run_starts[run + 1]):
+                if any_hidden and is_hidden(task.hidden, edge):
+                    continue
+                if options.drop > 0 and uniform(task.seed + 1, edge) < options.drop:
+                    continue
+                tail = graph.tails[edge]
+                target = ws.slots[tail]
+                if target < 0:
+                    target = num_reached
+                    num_reached += 1
+                    ws.slots[tail] = target
+                    ws.nodes[target] = tail
+                    _start_rows(ws, next_row + target, next_row + target + 1, options.max, D)
+                place = (next_row + target) * D
+                store(ws.sums, place, load(ws.sums, place, D) + message)
+                ws.counts[next_row + target] += 1
+                if options.max:
+                    raise_maximum(ws.maxima, ws.owners, place, message, num_runs)
+                ws.edge_nodes[num_edges] = target
+                ws.edge_ids[num_edges] = edge
+                num_edges += 1
+            ws.run_relations[num_runs] = relation
+            ws.run_alphas[num_runs] = alpha
+            ws.run_ends[num_runs] = num_edges
+            num_runs += 1
+        ws.sender_run_ends[number] = num_runs
+    return num_reached
+
+
+@inlined
+def gather_inputs(
+    workspace: Workspace, layer: int, node: int, num_before: int, options: Options, inputs: Floats, place: int, D: int
+) -> None:
+    """Write [h_v; c(Σ m); mean m; max m] to `inputs` from `place` on."""
+    ws = workspace
+    row = ws.row_starts[layer + 1] + node
+    count = ws.counts[row]
+    messages = load(ws.sums, row * D, D)
+    state = splat(0.0, D)
+    if node < num_before:
+        state = load(ws.states, (ws.row_starts[layer] + node) * D, D)
+    store(inputs, place, state)
+    store(inputs, place + D, messages / root(splat(1.0, D) + absolute(messages)))
+    place += 2 * D
+    if options.mean:
+        store(inputs, place, np.float32(1.0 / max(count, 1)) * messages)
+        place += D
+    if options.max:
+        largest = splat(0.0, D)
+        if count:
+            largest = load(ws.maxima, row * D, D)
+        store(inputs, place, largest)
+
+
+@inlined
+def four_products(weight: Floats, first: int, inputs: Floats, start: int, num_inputs: int, start_sum: Any, D: int) -> Any:
+    """W x for four rows of `inputs` [4, I], beginning with column `start`, on top of `start_sum`."""
+    z0, z1, z2, z3 = start_sum, start_sum, start_sum, start_sum
+    for column in range(start, num_inputs):
+        w = load(weight, (first + column) * D, D)
+        z0 = axpy(inputs[column], w, z0)
+        z1 = axpy(inputs[num_inputs + column], w, z1)
+        z2 = axpy(inputs[2 * num_inputs + column], w, z2)
+        z3 = axpy(inputs[3 * num_inputs + column], w, z3)
+    return z0, z1, z2, z3
+
+
+@inlined
+def centred(z: Any, epsilon: float, D: int) -> Any:
+    """(z − mean z) / √(var z + ε), and 1 / √(var z + ε)."""
+    centred = z - splat(total(z) * np.float32(1.0 / D), D)
+    variance = total(centred * centred) * np.float32(1.0 / D)
+    scale = np.float32(1.0) / np.float32(math.sqrt(variance + np.float32(epsilon)))
+    return scale * centred, scale
+
+
+@inlined
+def _finish_node(
+    z: Any, layer: int, node: int, num_before: int, shared: Shared, options: Options, workspace: Workspace, D: int
+) -> None:
+    """h'_v from W x + b, and its priority in the next layer."""
+    ws = workspace
+    normal, _ = centred(z, options.epsilon, D)
+    state = positive(normal * load(shared.norm_gain, layer * D, D) + load(shared.norm_bias, layer * D, D))
+    if node < num_before:
+        state = state + load(ws.states, (ws.row_starts[layer] + node) * D, D)
+    store(ws.states, (ws.row_starts[layer + 1] + node) * D, state)
+    if layer + 1 < shared.priority.shape[0]:
+        ws.priorities[node] = total(state * load(shared.priority, (layer + 1) * D, D))
+
+
+@compiled
+def _update_nodes(
+    layer: int, num_before: int, num_nodes: int, shared: Shared, options: Options, workspace: Workspace, D: int
+) -> None:
+    """The new state of every node."""
+    num_inputs = shared.weight.shape[1]
+    inputs = workspace.scratch[: BLOCK * num_inputs]
+    bias = load(shared.bias, layer * D, D)
+    last = num_nodes - 1
+    for node in range(0, num_nodes, BLOCK):
+        for number in range(BLOCK):
+            gather_inputs(workspace, layer, min(node + number, last), num_before, options, inputs, number * num_inputs, D)
+        start = 0 if node < num_before else D  # new nodes have no state yet
+        z0, z1, z2, z3 = four_products(shared.weight, layer * num_inputs, inputs, start, num_inputs, bias, D)
+        _finish_node(z0, layer, node, num_before, shared, options, workspace, D)
+        if node + 1 <= last:
+            _finish_node(z1, layer, node + 1, num_before, shared, options, workspace, D)
+        if node + 2 <= last:
+            _finish_node(z2, layer, node + 2, num_before, shared, options, workspace, D)
+        if node + 3 <= last:
+            _finish_node(z3, layer, node + 3, num_before, shared, options, workspace, D)
+
+
+@compiled
+def _score_nodes(
+    graph: RunGraph, task: Task, query: int, num_nodes: int, per_query: PerQuery, options: Options, workspace: Workspace, D: int
+) -> None:
+    """The score of every node reached."""
+    ws = workspace
+    num_layers = per_query.relation_weight.shape[1]
+    first_row = ws.row_starts[num_layers]
+    readout = load(per_query.readout, query * D, D)
+    weights = per_query.feature_weight[query]
+    for node in range(num_nodes):
+        score = total(readout * load(ws.states, (first_row + node) * D, D))
+        if options.features:
+            f0, f1, f2 = features_of(graph, task, ws.nodes[node], per_query.relation_weight.shape[2])
+            score += weights[0] * f0 + weights[1] * f1 + weights[2] * f2
+        ws.scores[node] = score
+
+
+@inlined
+def features_of(graph: RunGraph, task: Task, entity: int, num_directed: int) -> tuple[float, float, float]:
+    """log(1 + n), n > 0 and log(1 + degree), where n is how often the entity is a tail of the asked relation."""
+    inverse = (task.relation + num_directed // 2) % num_directed
+    count = relation_count(graph, entity, inverse, task.hidden)
+    if count == 0:
+        return np.float32(0.0), np.float32(0.0), graph.log_degrees[entity]
+    return np.float32(math.log(np.float32(1 + count))), np.float32(1.0), graph.log_degrees[entity]
+
+
+@compiled
+def forward(
+    graph: RunGraph, task: Task, query: int, shared: Shared, per_query: PerQuery, options: Options, workspace: Workspace,
+    needed: Int64s, D: int, A: int,
+) -> int:  # fmt: skip
+    """Run all layers; give how many nodes are reached, or -1 if the workspace is too small for what `needed` then says."""
+    ws = workspace
+    num_layers = shared.weight.shape[0]
+    ws.slots[task.head] = 0
+    ws.nodes[0] = task.head
+    state = load(per_query.head_state, query * D, D)
+    store(ws.states, 0, state)
+    ws.priorities[0] = total(state * load(shared.priority, 0, D))
+    ws.row_starts[0], ws.row_starts[1] = 0, 1
+    ws.sender_starts[0] = 0
+    num_nodes, num_runs, num_edges = 1, 0, 0
+    for layer in range(num_layers):
+        first = ws.sender_starts[layer]
+        if first + min(num_nodes, options.num_senders) > len(ws.senders):
+            needed[1] = first + min(num_nodes, options.num_senders)
+            forget(num_nodes, ws)
+            return -1
+        count = choose_senders(ws.priorities, num_nodes, options.num_senders, ws.senders[first:], ws.scores)
+        ws.sender_starts[layer + 1] = first + count
+        runs, edges = needed_room(graph, ws.nodes, ws.senders[first:], count)
+        next_row = ws.row_starts[layer] + num_nodes
+        ws.row_starts[layer + 1] = next_row
+        needed[0] = max(next_row + min(num_nodes + edges, len(ws.slots)), len(task.targets))
+        needed[2], needed[3] = num_runs + runs, num_edges + edges
+        if needed[0] > len(ws.counts) or needed[2] > len(ws.run_ends) or needed[3] > len(ws.edge_nodes):
+            forget(num_nodes, ws)
+            return -1
+        num_before = num_nodes
+        num_nodes = _send(graph, task, query, layer, num_before, shared, per_query, options, ws, D, A)
+        num_runs = ws.sender_run_ends[first + count - 1]
+        num_edges = ws.run_ends[num_runs - 1] if num_runs else 0
+        _update_nodes(layer, num_before, num_nodes, shared, options, ws, D)
+    ws.row_starts[num_layers + 1] = ws.row_starts[num_layers] + num_nodes
+    _score_nodes(graph, task, query, num_nodes, per_query, options, ws, D)
+    return num_nodes
+
+
+@compiled
+def forget(num_nodes: int, workspace: Workspace) -> None:
+    """Make the workspace ready for the next query."""
+    for node in range(num_nodes):
+        workspace.slots[workspace.nodes[node]] = -1

@@ -1,0 +1,97 @@
+"""Training queries: which answers are asked together, and which edges are hidden from the query that asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hopwalk.config.settings import PropagationSettings
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.propagation.graph import Int32s, Int64s, RunGraph, hidden_edges
+from hopwalk.propagation.parameters import Tasks
+
+
+class QuerySampler:
+    """Training queries in both directions, every one once in a pass, in an order that depends on seed and pass only.
+
+    `propagation.hiding` says which edges a query does not see. "fact": those of the fact that is asked and its inverse.
+    "between": all between head and answer, for data whose held-out facts have none (FB15k-237). "query": those of all known
+    answers of the query, which are then asked together, for data whose held-out queries have no known answer (NELL-995).
+    """
+
+    def __init__(self, graph: RunGraph, dataset: Dataset, settings: PropagationSettings) -> None:
+        self._graph, self._settings = graph, settings
+        self._ids = dataset.relation_ids
+        self._known = KnownAnswers([dataset.facts, dataset.train], len(dataset.entities), len(dataset.relations))
+        train = dataset.train
+        self._heads = np.concatenate([train.heads, train.tails]).astype(np.int32)
+        self._relations = np.concatenate([train.relations, self._ids.inverse(train.relations)]).astype(np.int32)
+        self._tails = np.concatenate([train.tails, train.heads]).astype(np.int32)
+        self._order: tuple[int, Int64s] = -1, np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        """The number of training queries in a pass, both directions together."""
+        return len(self._heads)
+
+    def batch(self, first: int, size: int) -> Tasks:
+        """The queries from number `first` on; numbers go on through all passes."""
+        numbers = np.arange(first, first + size)
+        passes = numbers // len(self)
+        rows = np.concatenate([self._permutation(one)[numbers[passes == one] % len(self)] for one in np.unique(passes).tolist()])
+        generator = np.random.default_rng([self._settings.seed, first])
+        heads, relations = self._heads[rows], self._relations[rows]
+        offsets, answers = self._known.answers(heads, relations)
+        targets, filtered = [], []
+        for query in range(size):
+            known = answers[offsets[query] : offsets[query + 1]]
+            asked = self._asked_together(known, int(self._tails[rows[query]]), generator)
+            targets.append(asked)
+            filtered.append(known[~np.isin(known, asked)])
+        target_offsets, all_targets = _ragged(targets)
+        hidden_offsets, hidden = hidden_edges(
+            self._graph,
+            heads,
+            relations,
+            self._ids.inverse(relations).astype(np.int32),
+            target_offsets,
+            all_targets,
+            all_between=self._settings.hiding == "between",
+        )
+        seeds = generator.integers(0, 1 << 62, size)
+        return Tasks(heads, relations, hidden_offsets, hidden, target_offsets, all_targets, *_ragged(filtered), seeds)
+
+    def _permutation(self, number: int) -> Int64s:
+        """The order of a pass."""
+        if self._order[0] != number:
+            self._order = number, np.random.default_rng([self._settings.seed, 1, number]).permutation(len(self))
+        return self._order[1]
+
+    def _asked_together(self, known: Int32s, tail: int, generator: np.random.Generator) -> Int32s:
+        """The answers that a query asks for: the fact's, and with `num_targets` above 1 some of the other known ones."""
+        if self._settings.hiding == "query":
+            return known
+        count = 1 if self._settings.num_targets == 1 else int(generator.integers(1, self._settings.num_targets + 1))
+        if count == 1 or len(known) == 1:
+            return np.array([tail], dtype=np.int32)
+        others = known[known != tail]
+        count = min(count - 1, len(others), 1 + len(known) // 4)  # most of the known answers stay visible, as in the test
+        return np.append(generator.choice(others, count, replace=False), tail).astype(np.int32)
+
+
+def plain_tasks(heads: NDArray[np.integer], relations: NDArray[np.integer], hidden: list[Int64s] | None = None) -> Tasks:
+    """Queries to be scored, without answers; `hidden` are the sorted edges hidden from each."""
+    nothing, ids = np.zeros(len(heads) + 1, dtype=np.int64), np.empty(0, dtype=np.int32)
+    hidden_offsets, hidden_positions = _ragged(hidden) if hidden else (nothing, np.empty(0, dtype=np.int64))
+    columns = np.ascontiguousarray(heads, dtype=np.int32), np.ascontiguousarray(relations, dtype=np.int32)
+    seeds = np.zeros(len(heads), dtype=np.int64)
+    return Tasks(*columns, hidden_offsets, hidden_positions.astype(np.int64), nothing, ids, nothing, ids, seeds)
+
+
+def _ragged(parts: Sequence[NDArray[Any]]) -> tuple[Int64s, NDArray[Any]]:
+    offsets = np.zeros(len(parts) + 1, dtype=np.int64)
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
+    return offsets, np.concatenate(parts)

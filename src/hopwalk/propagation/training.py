@@ -1,0 +1,125 @@
+"""Training of a propagation model: a budget of queries, a learning rate that falls to zero over it, averaged weights, dev."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopwalk.config.settings import PropagationSettings
+from hopwalk.data.dataset import Dataset
+from hopwalk.errors import DataError
+from hopwalk.learning.metrics import metrics
+from hopwalk.learning.ranking import filtered_answers, rank_answers, sample_queries, split_queries
+from hopwalk.learning.training import Learner, OnBatch
+from hopwalk.propagation.queries import QuerySampler
+from hopwalk.propagation.scorer import PropagationScorer
+
+
+class PropagationLearner(Learner):
+    """A propagation model, its training queries and its optimizer.
+
+    Training is measured in queries. The budget is divided into `propagation.evaluations` parts, each followed by an evaluation on
+    dev; a part is what the common loop calls an epoch. What is evaluated and kept are the averaged weights.
+    """
+
+    name = "propagation"
+    remedy = "Set a smaller propagation.learning_rate."
+
+    def __init__(self, scorer: PropagationScorer, dataset: Dataset, settings: PropagationSettings) -> None:
+        if not len(dataset.train):
+            raise DataError(f"{dataset.name} has no training queries")
+        self.model, self.seed = scorer, settings.seed
+        self.epochs, self.evaluate_every, self.patience = settings.evaluations, 1, settings.evaluations
+        self._scorer, self._settings = scorer, settings
+        self._sampler = QuerySampler(scorer.engine.graph, dataset, settings)
+        self._dev = sample_queries(split_queries(dataset, "valid"), settings.dev_queries)
+        self._known = filtered_answers(dataset, "valid")
+        self._batches = -(-settings.queries // settings.batch_size)
+        parameters = list(scorer.model.parameters())
+        self._optimizer = torch.optim.AdamW(
+            parameters, lr=settings.learning_rate, betas=(0.9, 0.99), weight_decay=settings.weight_decay, fused=True
+        )
+        self._live = [
+            parameter.detach().clone() for parameter in parameters
+        ]  # the weights that learn, while the model has the mean
+
+    def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
+        """Train on one part of the budget; the mean loss and the number of queries so far."""
+        first, last = (self._batches * part // self.epochs for part in (epoch - 1, epoch))
+        averaged = [parameter.detach().clone() for parameter in self._scorer.model.parameters()]
+        self._put(self._live)
+        total = 0.0
+        for number in range(first, last):
+            loss = self._step(number)
+            self._average(averaged, number)
+            total += loss
+            on_batch(number - first + 1, last - first, {"loss": loss})
+        self._live = [parameter.detach().clone() for parameter in self._scorer.model.parameters()]
+        if self._settings.averaging:
+            self._put(averaged)
+        return {"loss": total / max(last - first, 1), "queries": float(last * self._settings.batch_size)}
+
+    def time_batches(self, seconds: float) -> float:
+        """The mean seconds of a training batch, over at least one batch and about so many seconds; the model changes."""
+        started, count = time.perf_counter(), 0
+        while not count or time.perf_counter() - started < seconds:
+            self._step(count % self._batches)
+            count += 1
+        return (time.perf_counter() - started) / count
+
+    def _step(self, number: int) -> float:
+        """One step of the optimizer on batch `number`."""
+        settings = self._settings
+        progress = number / self._batches
+        for group in self._optimizer.param_groups:
+            warm_up = min(1.0, (number + 1) / settings.warm_up)
+            group["lr"] = settings.learning_rate * warm_up * (1 - progress) ** settings.decay_power
+        self._optimizer.zero_grad(set_to_none=True)
+        tasks = self._sampler.batch(number * settings.batch_size, settings.batch_size)
+        loss = self._scorer.model.mean_loss(self._scorer.engine, tasks, settings.negative_threshold, settings.edge_dropout)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._scorer.model.parameters(), settings.gradient_clip)
+        self._optimizer.step()
+        return float(loss.detach())
+
+    def _average(self, averaged: list[Tensor], number: int) -> None:
+        """Move the averaged weights towards the present ones."""
+        decay = min(self._settings.averaging, (number + 1) / (number + 11))
+        torch._foreach_lerp_(averaged, [parameter.detach() for parameter in self._scorer.model.parameters()], 1 - decay)
+
+    @torch.no_grad()
+    def _put(self, values: list[Tensor]) -> None:
+        for parameter, value in zip(self._scorer.model.parameters(), values, strict=True):
+            parameter.copy_(value)
+
+    def measure(self) -> dict[str, Any]:
+        """The metrics of dev's tails."""
+        if not len(self._dev):
+            return {}
+        ranks = rank_answers(self._scorer.numpy_scores, self._dev, self._known, num_entities=self._scorer.num_entities)
+        return {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
+
+    def state(self) -> dict[str, Tensor]:
+        """The optimizer's state, and the weights that learn."""
+        names = [name for name, _ in self._scorer.model.named_parameters()]
+        state = {f"live.{name}": value for name, value in zip(names, self._live, strict=True)}
+        for name, parameter in self._scorer.model.named_parameters():
+            state |= {f"optimizer.{name}.{key}": value for key, value in self._optimizer.state[parameter].items()}
+        return state
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state` gave."""
+        named = dict(self._scorer.model.named_parameters())
+        self._live = [state[f"live.{name}"].reshape(parameter.shape).clone() for name, parameter in named.items()]
+        for name, parameter in named.items():
+            prefix = f"optimizer.{name}."
+            values = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+            if values:
+                self._optimizer.state[parameter] = {
+                    key: value.reshape(()) if key == "step" else value.reshape(parameter.shape).clone()
+                    for key, value in values.items()
+                }

@@ -1,0 +1,133 @@
+"""Propagation as a scorer: it learns a planted rule, resumes to the same bits, and stands wherever a scorer stands."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import hopwalk
+from hopwalk import api
+from hopwalk.config.settings import PropagationSettings, Settings, changed
+from hopwalk.errors import DataError
+from hopwalk.learning.run import Run
+from hopwalk.propagation.budget import fit_budget
+from hopwalk.propagation.graph import build_run_graph
+from hopwalk.propagation.queries import QuerySampler
+from tests.support.helpers import dataset_of
+from tests.support.stopping import StopAt, Stopped, result_of
+from tests.support.villages import VILLAGE, settings_of
+
+TINY = {
+    "scorer.model": "propagation",
+    "propagation.layers": 2,
+    "propagation.width": 8,
+    "propagation.attention_width": 4,
+    "propagation.queries": 1200,
+    "propagation.evaluations": 3,
+    "propagation.learning_rate": 0.02,
+    "propagation.averaging": 0.9,
+}
+
+
+def tiny(**values: object) -> Settings:
+    return changed(settings_of(), TINY | {f"propagation.{name}": value for name, value in values.items()})
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return api.train_scorer(VILLAGE, tiny(), out=tmp_path_factory.mktemp("propagation") / "run").path
+
+
+def test_it_learns_a_rule_of_two_hops(trained: Path):
+    """Uncles are brothers of the mother: two hops, and nothing else tells them."""
+    found = api.evaluate(trained)["scorer"].tails
+    assert found.mrr > 0.9
+
+
+def test_scores_of_triples_are_those_of_all_tails(trained: Path):
+    scorer = hopwalk.load_scorer(trained)
+    heads, relations, tails = torch.tensor([3, 5, 3, 0]), torch.tensor([2, 0, 2, 5]), torch.tensor([1, 7, 9, 2])
+    every = scorer.score_all_tails(heads, relations)
+    assert torch.equal(scorer.score_triples(heads, relations, tails), every[torch.arange(4), tails])
+    probabilities = scorer.probability_of_all_tails(heads, relations)
+    assert bool(((probabilities >= 0) & (probabilities <= 1)).all())
+
+
+def test_a_killed_training_resumes_to_the_same_bits(tmp_path: Path, trained: Path, checkpoints: None):
+    with pytest.raises(Stopped):
+        api.train_scorer(VILLAGE, tiny(), out=tmp_path / "run", callbacks=[StopAt(3, 2)])
+    run = api.train_scorer(VILLAGE, tiny(), out=tmp_path / "run", resume=True)
+    assert result_of(run) == result_of(Run.open(trained))
+
+
+def test_it_rewards_a_walker(tmp_path: Path, trained: Path):
+    run = api.train(VILLAGE, settings_of({"walker.guidance": 0.0, "walker.epochs": 1}), out=tmp_path / "run", scorer=trained)
+    assert run.is_finished and {*api.evaluate(run.path)} == {"policy", "reranked", "scorer", "blend"}
+
+
+def test_it_is_a_member_of_an_ensemble(tmp_path: Path, trained: Path, village_run: Path):
+    both = api.combine_scorers([trained, village_run / "scorer"], out=tmp_path / "both")
+    assert api.evaluate(both.path)["scorer"].tails.mrr > 0.5
+
+
+def test_without_training_queries(tmp_path: Path):
+    empty = dataset_of([("a", "r", "b")])
+    with pytest.raises(DataError, match="no training queries"):
+        api.train_scorer(replace(empty, train=empty.train[:0]), tiny(), out=tmp_path / "run")
+
+
+# Queries
+
+
+def sampler_of(**values: object) -> tuple[QuerySampler, object]:
+    dataset = dataset_of([("a", "r", "b"), ("a", "s", "b"), ("a", "r", "c"), ("b", "r", "c")])
+    graph = build_run_graph(dataset.facts, 3, 2)
+    settings = PropagationSettings.model_validate(values)
+    return QuerySampler(graph, dataset, settings), graph
+
+
+@pytest.mark.parametrize(("hiding", "expected"), [("fact", 2), ("between", 4)])
+def test_hidden_edges_of_a_fact(hiding: str, expected: int):
+    """(a, r, b) and its inverse; with "between" also (a, s, b) and its inverse."""
+    sampler, _ = sampler_of(hiding=hiding)
+    tasks = sampler.batch(0, len(sampler))
+    for query in range(len(sampler)):
+        targets = tasks.targets[tasks.target_offsets[query] : tasks.target_offsets[query + 1]]
+        if (tasks.heads[query], tasks.relations[query], *targets) == (0, 0, 1):
+            hidden = tasks.hidden[tasks.hidden_offsets[query] : tasks.hidden_offsets[query + 1]]
+            assert len(hidden) == expected and sorted(hidden) == hidden.tolist()
+            return
+    raise AssertionError("the fact is not among the training queries")
+
+
+def test_all_known_answers_of_a_query_are_asked_together():
+    sampler, _ = sampler_of(hiding="query")
+    tasks = sampler.batch(0, len(sampler))
+    of_a = [
+        tasks.targets[tasks.target_offsets[query] : tasks.target_offsets[query + 1]].tolist()
+        for query in range(len(sampler))
+        if (tasks.heads[query], tasks.relations[query]) == (0, 0)
+    ]
+    assert of_a == [[1, 2], [1, 2]]
+
+
+def test_every_query_is_asked_once_in_a_pass():
+    sampler, _ = sampler_of()
+    passes = [sampler.batch(first, 4) for first in range(0, 2 * len(sampler), 4)]
+    asked = [
+        (int(tasks.heads[row]), int(tasks.relations[row]), int(tasks.targets[tasks.target_offsets[row]]))
+        for tasks in passes
+        for row in range(4)
+    ]
+    first, second = asked[: len(sampler)], asked[len(sampler) :]
+    assert len({*first}) == len(sampler) and sorted(first) == sorted(second) and first != second
+    again = sampler_of()[0].batch(4, 4)
+    assert np.array_equal(again.heads, passes[1].heads)
+
+
+def test_a_budget_of_time_becomes_a_number_of_queries():
+    """The number depends on the machine; that it grows with the time does not."""
+    short, long = (fit_budget(VILLAGE, tiny(), minutes).propagation.queries for minutes in (0.2, 2.0))
+    assert 1 <= short < long
