@@ -16,7 +16,7 @@ from hopwalk.paper.ledger import Ledger
 from hopwalk.paper.parts import MEANINGS, Group, ResultView, beside
 from hopwalk.paper.plan import Scope
 from hopwalk.paper.published import TABLE_2, TITLES
-from hopwalk.paper.tables import MODEL_TITLES
+from hopwalk.paper.tables import MODEL_TITLES, PROPAGATION, best_of
 from hopwalk.utils.text import duration
 from hopwalk.walker.decoding import BLEND, POLICY, RERANKED, SCORER
 
@@ -72,6 +72,33 @@ def scorer_table(scorer: str) -> str:
     return _markdown([*columns, "calibration error"], rows)
 
 
+def propagation_table() -> str:
+    """The numbers of propagation on every set it was run on."""
+    known, rows = view(), []
+    for data in TITLES:
+        found = best_of(known, data).get(PROPAGATION)
+        if found is None:
+            continue
+        group, _ = found
+        contents = [result.content for result in group.finished]
+        walkers = max(numbers[2] for name, numbers in TABLE_2[data].items() if name.startswith("walker"))
+        rows.append(
+            [
+                TITLES[data],
+                f"{len(contents)}",
+                beside(group.text("test"), walkers),
+                f"{group.mean('test', 'hits@1'):.1f}",
+                f"{group.mean('test', 'hits@10'):.1f}",
+                f"{100 * np.mean([content['test']['both']['mrr'] for content in contents]):.1f}",
+                f"{group.mean('valid'):.1f}",
+                f"{contents[0]['propagation']['queries']:,}",
+                f"{group.seconds:,.0f}",
+            ]
+        )
+    columns = ["data", "seeds", "MRR (the paper's best walker)", "hits@1", "hits@10", "both", "dev MRR", "training queries"]
+    return _markdown([*columns, "seconds, one thread"], rows)
+
+
 def candidates_table() -> str:
     """The effect of sampled tails: runs that are named after it, with few dimensions and epochs."""
     found = [result for result in view().ledger.results if "-candidates-" in result.name]
@@ -117,6 +144,7 @@ def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def with_tables(page: str) -> str:
     """The text of a page with its tables of results filled in."""
     makers = {"overview": overview_table, "candidates": candidates_table, "walkers": walkers_table}
+    makers |= {"propagation": propagation_table}
 
     def table(mark: re.Match[str]) -> str:
         name = mark["name"]

@@ -69,7 +69,7 @@ def test_means_over_seeds_and_marks_of_unfinished_runs(tmp_path: Path):
     text = markdown(sections_of(targets_of(["table2"]), view))
     assert "dev 40.0‡ (95.7)" in text and "‡ unfinished" in text
     assert "](figures/curve-umls-conve-modern-0.svg)" in text
-    assert re.search(r"\| scorer \| complex-modern \| 2 \|", text)
+    assert re.search(r"\| embedding scorer \| complex-modern \| 2 \|", text)
 
 
 def test_a_limit_of_epochs_is_marked_and_only_finished_runs_count(tmp_path: Path):
