@@ -6,14 +6,23 @@ one vector addition. Positions of edges count from 0 in the order (source, relat
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import NamedTuple
 
+import numba
 import numpy as np
+import pooch
 from numba import njit
 from numpy.typing import NDArray
 
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Triples
+
+# numba notices changes in the file of a compiled function only, and not in those it calls: a cache for each state of the sources.
+if not numba.config.CACHE_DIR:
+    _sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    numba.config.CACHE_DIR = str(pooch.os_cache("hopwalk") / f"kernels-{hashlib.sha256(_sources).hexdigest()[:16]}")
 
 # Compiled functions never allocate, so they need no reference counts, which would take twice the time of the kernels: numba
 # counts every array of every named tuple at every call. `inlined` is for the small ones.
