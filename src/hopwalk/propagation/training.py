@@ -47,6 +47,9 @@ class PropagationLearner(Learner):
             parameter.detach().clone() for parameter in parameters
         ]  # the weights that learn, while the model has the mean
 
+        with torch.no_grad():
+            scorer.model.mean_loss(scorer.engine, self._sampler.batch(0, 1))  # compiles the kernels, which is not training
+
     def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
         """Train on one part of the budget; the mean loss and the number of queries so far."""
         first, last = (self._batches * part // self.epochs for part in (epoch - 1, epoch))
