@@ -40,7 +40,7 @@ def build_scorer(
     if model is None:
         known = f"Scorers are: {', '.join(MODELS)}, {PROPAGATION}, and the models of PyKEEN, e.g. pykeen:TransE."
         raise UnknownNameError(
-            f"there is no scorer {settings.model!r}", remedy=did_you_mean(settings.model.lower(), MODELS) or known
+            f"there is no scorer {settings.model!r}", remedy=did_you_mean(settings.model.lower(), [*MODELS, PROPAGATION]) or known
         )
     return model(num_entities, num_relations, settings, generator)
 
