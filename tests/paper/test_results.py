@@ -157,12 +157,9 @@ def test_the_numbers_of_a_scorer_agree(file: str):
     result = result_of(FILES[file])
     if not result.trained_on_dev:
         best = max(record["valid_mrr"] for record in result.history)
-        is_sample = (
-            0 < result.content.get("propagation", {}).get("dev_queries", 0) < result.content["valid"]["tails"]["num_queries"]
-        )
-        assert result.mrr("valid") == pytest.approx(
-            100 * best, abs=2.0 if is_sample else 1e-4
-        )  # of all dev queries, or of a sample
+        most = result.content.get("propagation", {}).get("dev_queries", 0)
+        if not 0 < most < result.content["valid"]["tails"]["num_queries"]:  # else training ranked a sample of the dev queries
+            assert result.mrr("valid") == pytest.approx(100 * best)
     tails = result.content["test"]["tails"]
     assert 0 < tails["mrr_pessimistic"] <= tails["mrr"] <= 1
 

@@ -15,6 +15,7 @@ from hopwalk.learning.run import Run
 from hopwalk.propagation.budget import fit_budget
 from hopwalk.propagation.graph import build_run_graph
 from hopwalk.propagation.queries import QuerySampler
+from hopwalk.propagation.scorer import PropagationScorer
 from tests.support.helpers import dataset_of
 from tests.support.stopping import StopAt, Stopped, result_of
 from tests.support.villages import VILLAGE, settings_of
@@ -131,3 +132,10 @@ def test_a_budget_of_time_becomes_a_number_of_queries():
     """The number depends on the machine; that it grows with the time does not."""
     short, long = (fit_budget(VILLAGE, tiny(), minutes).propagation.queries for minutes in (0.2, 2.0))
     assert 1 <= short < long
+
+
+def test_trained_on_dev_its_graph_has_the_dev_facts(tmp_path: Path):
+    run = api.train_scorer(VILLAGE, changed(tiny(queries=50), {"scorer.train_on_valid": True}), out=tmp_path / "run")
+    scorer = api.load_scorer(run.path)
+    assert isinstance(scorer, PropagationScorer)
+    assert len(scorer.engine.graph.tails) == 2 * (len(VILLAGE.facts) + len(VILLAGE.valid))

@@ -1,4 +1,4 @@
-"""How settings come together. Each source overrides those above it:
+"""The sources of settings. Each overrides those above it:
 
 | source | where it is |
 |---|---|

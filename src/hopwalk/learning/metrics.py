@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hopwalk.data.dataset import Dataset
+from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Ids, Triples
-from hopwalk.learning.ranking import Floats, Ranks
+from hopwalk.learning.ranking import Floats, Ranks, ScoreAllTails, rank_answers
 
 MANY_ANSWERS = 1.5  # a relation is to-many if its queries have more answers than this on average (the paper's ξ)
 
@@ -50,6 +51,14 @@ def metrics(ranks: Ranks) -> Metrics:
         hits_at_10=float((realistic <= 10).mean()),
         unreached=float(np.isinf(realistic).mean()),
     )
+
+
+def dev_metrics(score_all_tails: ScoreAllTails, queries: Triples, known: KnownAnswers, num_entities: int) -> dict[str, Any]:
+    """The metrics of dev queries as a record of the history has them, `valid_mrr` among them; empty without queries."""
+    if not len(queries):
+        return {}
+    ranks = rank_answers(score_all_tails, queries, known, num_entities=num_entities)
+    return {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
 
 
 def average_precision(ranks: Ranks) -> tuple[Ids, Floats]:

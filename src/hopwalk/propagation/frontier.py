@@ -43,7 +43,7 @@ class Workspace(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """How many rows, senders, runs and edges a workspace has room for."""
+    """The rows, senders, runs and edges that a workspace has room for."""
 
     rows: int
     senders: int
@@ -139,7 +139,7 @@ def choose_senders(priorities: Floats, num_nodes: int, num_senders: int, senders
 
 @compiled
 def needed_room(graph: RunGraph, nodes: Int32s, senders: Int32s, num_senders: int) -> tuple[int, int]:
-    """How many runs and edges leave the senders."""
+    """The number of runs and of edges that leave the senders."""
     runs, edges = 0, 0
     for number in range(num_senders):
         entity = nodes[senders[number]]

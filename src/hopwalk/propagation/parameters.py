@@ -1,4 +1,4 @@
-"""What the kernels read and write, as named tuples of arrays. Letters: Q queries, L layers, E entities, R relations (inverses
+"""Input and output of the kernels, as named tuples of arrays. Letters: Q queries, L layers, E entities, R relations (inverses
 included), D width, A attention width, I = D · (1 + number of aggregates) inputs of the node update."""
 
 from __future__ import annotations

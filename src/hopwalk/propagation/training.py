@@ -12,8 +12,8 @@ from torch import Tensor
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError
-from hopwalk.learning.metrics import metrics
-from hopwalk.learning.ranking import filtered_answers, rank_answers, sample_queries, split_queries
+from hopwalk.learning.metrics import dev_metrics
+from hopwalk.learning.ranking import filtered_answers, sample_queries, split_queries
 from hopwalk.learning.training import Learner, OnBatch
 from hopwalk.propagation.queries import QuerySampler
 from hopwalk.propagation.scorer import PropagationScorer
@@ -101,10 +101,7 @@ class PropagationLearner(Learner):
 
     def measure(self) -> dict[str, Any]:
         """The metrics of dev's tails."""
-        if not len(self._dev):
-            return {}
-        ranks = rank_answers(self._scorer.numpy_scores, self._dev, self._known, num_entities=self._scorer.num_entities)
-        return {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
+        return dev_metrics(self._scorer.numpy_scores, self._dev, self._known, self._scorer.num_entities)
 
     def state(self) -> dict[str, Tensor]:
         """The optimizer's state, and the weights that learn."""

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from hopwalk.config.settings import ScorerSettings, Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.errors import UnknownNameError, did_you_mean
+from hopwalk.learning.scorer import Scorer
 from hopwalk.scorers.base import ProductScorer, TrainableScorer
 from hopwalk.scorers.complex import ComplEx
 from hopwalk.scorers.conve import ConvE
 from hopwalk.scorers.distmult import DistMult
 from hopwalk.utils.text import fold_name
-
-if TYPE_CHECKING:
-    from hopwalk.propagation.scorer import PropagationScorer
 
 PROPAGATION = "propagation"
 MODELS: dict[str, type[ProductScorer]] = {"distmult": DistMult, "complex": ComplEx, "conve": ConvE}
@@ -45,13 +41,14 @@ def build_scorer(
     return model(num_entities, num_relations, settings, generator)
 
 
-def build_any_scorer(dataset: Dataset, settings: Settings) -> TrainableScorer | PropagationScorer:
+def build_any_scorer(dataset: Dataset, settings: Settings) -> Scorer:
     """The scorer that the settings name, a one-hop model or propagation, with fresh parameters."""
     size = len(dataset.entities), len(dataset.relations)
     if is_propagation(settings):
         from hopwalk.propagation.scorer import PropagationScorer
 
-        return PropagationScorer(*size, settings.propagation, dataset.facts)
+        graph = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
+        return PropagationScorer(*size, settings.propagation, graph.facts)
     return build_scorer(*size, settings.scorer, dataset.facts)
 
 

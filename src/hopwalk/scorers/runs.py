@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
@@ -21,9 +21,6 @@ from hopwalk.scorers.ensemble import Ensemble
 from hopwalk.scorers.models import PROPAGATION, PYKEEN, build_any_scorer, is_propagation
 from hopwalk.scorers.training import ScorerLearner
 
-if TYPE_CHECKING:
-    from hopwalk.propagation.scorer import PropagationScorer
-
 SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
 RETRAIN = "Train it again."
 
@@ -36,7 +33,7 @@ def train_into(
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
     tensorboard: bool = False,
-    scorer: TrainableScorer | PropagationScorer | None = None,
+    scorer: Scorer | None = None,
 ) -> tuple[Run, Scorer]:
     """Train a scorer into a run folder, or resume its run; returns the finished or interrupted run, and its scorer.
 
@@ -67,11 +64,13 @@ def num_epochs(settings: Settings) -> int:
     return settings.propagation.evaluations if is_propagation(settings) else settings.scorer.epochs
 
 
-def _learner(scorer: TrainableScorer | PropagationScorer, dataset: Dataset, settings: Settings) -> Learner:
+def _learner(scorer: Scorer, dataset: Dataset, settings: Settings) -> Learner:
     if isinstance(scorer, TrainableScorer):
         return ScorerLearner(scorer, dataset, settings.scorer)
+    from hopwalk.propagation.scorer import PropagationScorer
     from hopwalk.propagation.training import PropagationLearner
 
+    assert isinstance(scorer, PropagationScorer)
     return PropagationLearner(scorer, dataset, settings.propagation)
 
 

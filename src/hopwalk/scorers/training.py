@@ -11,9 +11,9 @@ from torch import Tensor
 from hopwalk.config.settings import ScorerSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError
-from hopwalk.learning.metrics import metrics
+from hopwalk.learning.metrics import dev_metrics
 from hopwalk.learning.optimizers import Optimizer
-from hopwalk.learning.ranking import filtered_answers, rank_answers, split_queries
+from hopwalk.learning.ranking import filtered_answers, split_queries
 from hopwalk.learning.training import Learner, OnBatch
 from hopwalk.scorers.base import TrainableScorer
 from hopwalk.scorers.queries import TrainingQueries
@@ -47,10 +47,7 @@ class ScorerLearner(Learner):
 
     def measure(self) -> dict[str, Any]:
         """The metrics of tails on dev; empty without dev queries."""
-        if not len(self._dev):
-            return {}
-        ranks = rank_answers(self._scorer.numpy_scores, self._dev, self._known, num_entities=self._scorer.num_entities)
-        return {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
+        return dev_metrics(self._scorer.numpy_scores, self._dev, self._known, self._scorer.num_entities)
 
     def state(self) -> dict[str, Tensor]:
         """The state of the optimizer."""

@@ -159,8 +159,7 @@ def _place_scorer(
         return scorer_runs.load_scorer(folder)  # the copy made when the run was begun
     if scorer_run is None:
         callbacks = make_callbacks(TrainingPlan("scorer", scorer_runs.num_epochs(settings)))
-        built: Any = scorer
-        run, trained = scorer_runs.train_into(folder, dataset, settings, resume=True, callbacks=callbacks, scorer=built)
+        run, trained = scorer_runs.train_into(folder, dataset, settings, resume=True, callbacks=callbacks, scorer=scorer)
         return trained if run.is_finished else None
     if not (folder / "run.json").exists():
         copy_run(scorer_run, folder)

@@ -15,9 +15,9 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import DataError
-from hopwalk.learning.metrics import metrics
+from hopwalk.learning.metrics import dev_metrics
 from hopwalk.learning.optimizers import Optimizer
-from hopwalk.learning.ranking import filtered_answers, rank_answers, sample_queries, split_queries
+from hopwalk.learning.ranking import filtered_answers, sample_queries, split_queries
 from hopwalk.learning.training import Learner, OnBatch
 from hopwalk.walker.counting import DistinctCount
 from hopwalk.walker.decoding import Decoder
@@ -147,15 +147,12 @@ class WalkerLearner(Learner):
 
     def measure(self) -> dict[str, Any]:
         """The metrics of dev's tails by the walker's own ranking."""
-        if not len(self._dev):
-            return {}
-        num_entities, ranking = self._environment.graph.num_entities, self._decoder.own_ranking
+        ranking = self._decoder.own_ranking
 
         def scores(heads: Ids, relations: Ids) -> NDArray[np.float32]:
             return self._decoder.scores(heads, relations, rankings=[ranking])[ranking]
 
-        ranks = rank_answers(scores, self._dev, self._known, num_entities=num_entities)
-        return {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
+        return dev_metrics(scores, self._dev, self._known, self._environment.graph.num_entities)
 
     def state(self) -> dict[str, Tensor]:
         """The state of the optimizer, the baseline and the count of paths."""
