@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -15,7 +17,9 @@ from hopwalk.learning.calibration import Calibration
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hopwalk.data.triples import Ids
+    from hopwalk.data.triples import Ids, Triples
+
+Step = tuple[int, int]  # relation, entity
 
 
 class Scorer(nn.Module, ABC):
@@ -63,6 +67,57 @@ class Scorer(nn.Module, ABC):
     def numpy_scores(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
         """`score_all_tails` of numpy ids without gradients, for `ranking.rank_answers` [Q, E]."""
         return self.score_all_tails(_to_tensor(heads), _to_tensor(relations)).contiguous().numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class ReachedScores:
+    """The scores of the entities that walks reach; those of query i are at `offsets[i]:offsets[i + 1]`.
+
+    All other entities have the score `unreached` of the query [Q].
+    """
+
+    offsets: NDArray[np.int64]
+    entities: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    unreached: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ScoredPath:
+    """A path from the head of a query, and how far the score of its end falls if its edges are taken away.
+
+    `share` is that fall relative to the score above that of entities out of reach, at most 1.
+    """
+
+    steps: tuple[Step, ...]
+    drop: float
+    share: float
+
+
+class PathScorer(Scorer):
+    """A scorer whose scores are made of walks over a graph of facts, which can be exchanged: it has no entity embeddings.
+
+    `hidden` are facts, one `Triples` for each query, that it does not see, neither in the one direction nor in the other.
+    """
+
+    @property
+    @abstractmethod
+    def max_hops(self) -> int:
+        """The length of the longest walks."""
+
+    @abstractmethod
+    def score_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
+        """The scores of the entities that the walks of each query reach."""
+
+    @abstractmethod
+    def paths_behind(
+        self, head: int, relation: int, entities: Sequence[int], *, num_paths: int = 3, hidden: Triples | None = None
+    ) -> list[list[ScoredPath]]:
+        """The paths that carry the scores of some entities, for each the best first; none for an entity out of reach."""
+
+    @abstractmethod
+    def with_graph(self, facts: Triples, num_entities: int) -> Self:
+        """The same model on another graph, which may have more entities."""
 
 
 def _to_tensor(ids: Ids) -> Tensor:
