@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.triples import Triples
-from hopwalk.learning.scorer import Scorer
+from hopwalk.learning.scorer import ScoredPath, Scorer
 from hopwalk.propagation.graph import build_run_graph
 from hopwalk.propagation.model import Engine, Propagation
+from hopwalk.propagation.paths import paths_behind
 from hopwalk.propagation.queries import plain_tasks
 
 QUERIES_AT_ONCE = 64  # parameters of so many queries are held at once
@@ -49,6 +52,12 @@ class PropagationScorer(Scorer):
             is_own = (rows >= first) & (rows < first + len(part))
             found[is_own] = scores[rows[is_own] - first, tails[is_own]]
         return found
+
+    def paths_behind(
+        self, head: int, relation: int, entities: Sequence[int], *, num_paths: int = 3, hidden: Triples | None = None
+    ) -> list[list[ScoredPath]]:
+        """The paths that carry the scores of some entities, for each the best first; none for an entity out of reach."""
+        return paths_behind(self.model, self.engine, head, relation, entities, num_paths=num_paths, hidden=hidden)
 
     def reached(self, heads: Tensor, relations: Tensor) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """The number of entities that the walks of every query reach [Q]."""
