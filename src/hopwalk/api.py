@@ -145,7 +145,7 @@ def forecast(dataset: Dataset, settings: Settings | None = None) -> Forecast:
     from hopwalk.walker.forecast import forecast as forecast_training
 
     settings = settings or Settings()
-    has_scorer = settings.walker.needs_scorer
+    has_scorer = settings.walker.reward_shaping
     return forecast_training(graph_of(dataset, settings), len(dataset.train), settings, has_scorer=has_scorer)
 
 
@@ -175,30 +175,25 @@ def evaluate(
     split: str = "test",
     *,
     complete_filter: bool = False,
-    directions: Directions = "tails",
+    directions: Directions | None = None,
     untrained_control: bool = False,
 ) -> dict[str, Evaluation]:
-    """Rank the answers of a split by each ranking of the run, and write `evaluation-SPLIT.json` into its folder.
+    """Rank the answers of a split, and write `evaluation-SPLIT.json` into the run's folder.
 
-    A scorer's run has the ranking "scorer". A walker's has "policy", and if it has a scorer also "reranked", "scorer" and
-    "blend". `complete_filter` filters test facts on dev too (the paper's appendix). Head queries are asked with
-    `directions="both"`. `untrained_control` adds a walker's rankings with a random policy, as "untrained_policy" and so on.
+    The result has one entry, "policy" of a walker or "scorer"; `untrained_control` adds that of a walker with a random policy,
+    as "untrained_policy". `complete_filter` filters test facts on dev too (the paper's appendix). Scorers are asked
+    in both directions, walkers for tails, unless `directions` says so.
     """
     from hopwalk.reasoning.evaluating import evaluate_run
 
     return evaluate_run(run, split, complete_filter=complete_filter, directions=directions, untrained_control=untrained_control)
 
 
-def compare(
-    first: str | Path, second: str | Path, split: str = "test", *, by: Sequence[str] = ("policy",), num_examples: int = 5
-) -> Comparison:
-    """Two runs of the same data on the same queries: the difference and its significance, by relation, with examples.
-
-    `by` is the ranking of walkers: "policy", "reranked", "scorer" or "blend", one for both runs or one for each.
-    """
+def compare(first: str | Path, second: str | Path, split: str = "test", *, num_examples: int = 5) -> Comparison:
+    """Two runs of the same data on the same queries: the difference and its significance, by relation, with examples."""
     from hopwalk.reasoning.comparing import compare as compare_runs
 
-    return compare_runs(first, second, split, by=by, num_examples=num_examples)
+    return compare_runs(first, second, split, num_examples=num_examples)
 
 
 def tune(

@@ -87,7 +87,7 @@ def train(
         if minutes is not None:
             remedy = "Leave it out, or limit the walker with --epochs."
             raise SettingsError("--minutes is for --scorer propagation", remedy=remedy)
-        if reward is not None and not chosen.walker.needs_scorer:
+        if reward is not None and not chosen.walker.reward_shaping:
             remedy = "Leave it out, or use the scorer with --reward-shaping or --guidance."
             raise SettingsError("--reward names a scorer, but the walker does not use one", remedy=remedy)
         if start is not None and reward is not None and not options.is_run_folder(reward):

@@ -22,7 +22,7 @@ from hopwalk.config.settings import Settings
 from hopwalk.errors import RunError
 from hopwalk.learning.run import write_text
 from hopwalk.paper.run_spec import BUDGET, RunSpec
-from hopwalk.walker.decoding import POLICY
+from hopwalk.reasoning.evaluating import POLICY
 
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
 UNFINISHED, DATA = "unfinished", "data"

@@ -73,7 +73,7 @@ class RunSpec:
     @property
     def needs_scorer(self) -> bool:
         """Whether it is a walker that a scorer rewards or guides."""
-        return self.kind == "walker" and self.settings.walker.needs_scorer
+        return self.kind == "walker" and self.settings.walker.reward_shaping
 
     @property
     def scorer(self) -> RunSpec:
