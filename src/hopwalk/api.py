@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from hopwalk.config.loading import DEFAULT, load_settings, suited_settings
-from hopwalk.config.settings import GraphSettings, Settings
+from hopwalk.config.settings import GraphSettings, Settings, changed
 from hopwalk.data import catalog
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.diagnostics import Report, diagnose
@@ -19,8 +19,8 @@ from hopwalk.data.loading import load_dataset, prepare
 from hopwalk.data.pykeen_bridge import from_pykeen, to_pykeen
 from hopwalk.data.splitting import split_dataset
 from hopwalk.data.writing import write_folder
-from hopwalk.errors import HopwalkError
-from hopwalk.learning.callbacks import Callback, Forecast, MakeCallbacks, no_callbacks
+from hopwalk.errors import HopwalkError, SettingsError
+from hopwalk.learning.callbacks import Callback, Forecast, MakeCallbacks, TrainingPlan, no_callbacks
 from hopwalk.learning.run import Run
 
 if TYPE_CHECKING:
@@ -114,24 +114,34 @@ def train(
     settings: Settings | None = None,
     *,
     out: str | Path,
+    reasoner: Literal["propagation", "walker"] = "propagation",
     scorer: str | Path | None = None,
     start: str | Path | None = None,
     resume: bool = False,
     make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
 ) -> Run:
-    """Train a scorer, then a walker that it rewards, into a new run folder; Ctrl-C ends it early and leaves a usable run.
+    """Train a reasoner into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
-    With a `scorer`, a run folder, that one is copied instead of training another. With `start`, the run folder of a walker,
-    training begins with its parameters and its scorer; with `walker.epochs` 0 only how it answers changes: scorer, fan-out,
-    beam, hops. With `resume`, continue the run in the folder. `make_callbacks(plan)` gives the callbacks of each training.
+    That is propagation, or a walker: its scorer, which settings.scorer.model names, is trained first and rewards it. The other
+    arguments are for walkers. With a `scorer`, a run folder, that one is copied instead of training another. With `start`, the
+    run folder of a walker, training begins with its parameters and its scorer; with `walker.epochs` 0 only how it answers
+    changes: fan-out, beam, hops. With `resume`, continue the run in the folder. `make_callbacks(plan)` gives the callbacks of
+    each training.
     """
+    settings = settings or Settings()
+    if reasoner == "propagation":
+        if scorer is not None or start is not None:
+            raise SettingsError("a scorer to reward it and a run to start from are for walkers", remedy="Train a walker.")
+        settings = changed(settings, {"scorer.model": "propagation"})
+        callbacks = make_callbacks(TrainingPlan("scorer", settings.propagation.evaluations))
+        return train_scorer(dataset, settings, out=out, resume=resume, callbacks=callbacks, tensorboard=tensorboard)
     from hopwalk.walker.runs import train_into
 
     return train_into(
         Path(out),
         dataset,
-        settings or Settings(),
+        settings,
         scorer_run=Path(scorer) if scorer else None,
         start=Path(start) if start else None,
         resume=resume,

@@ -27,7 +27,9 @@ QUERY_FORMAT = "A line is a head, a tab and a relation, such as steroid, tab, in
 
 Facts = Annotated[
     Path | None,
-    typer.Option(help="Facts to add without training: a file of triples. Propagation takes new entities, too.", show_default=False),
+    typer.Option(
+        help="Facts to add without training: a file of triples. Propagation takes new entities, too.", show_default=False
+    ),
 ]
 Html = Annotated[Path | None, typer.Option(help="Also write an HTML page with drawings of the paths.", show_default=False)]
 

@@ -113,7 +113,7 @@ class WalkerSettings(Group):
 class ScorerSettings(Group):
     """the one-hop model f(head, relation, tail), and its training"""
 
-    model: str = _choice("complex", "distmult, complex, conve, propagation, or pykeen:MODEL")
+    model: str = _choice("propagation", "propagation, distmult, complex, conve, or pykeen:MODEL")
     model_options: str = _choice("", 'further arguments of a PyKEEN model, as TOML: "p = 2, relation_dim = 30"')
     recipe: ScorerRecipe = _choice("modern", "source of every setting below that is not set: modern or paper")
     dimension: int = _integer(

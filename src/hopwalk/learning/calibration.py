@@ -1,7 +1,8 @@
 """Calibration of scores to probabilities by logistic regression on dev, and its reliability.
 
 The reward needs P(fact is true) for facts that are not in training. So the candidates of a dev query are all entities except its
-training answers, and its dev answers are the true ones; entities that a method does not reach are left out. Test facts count as false here, as does everything that is in no file:
+training answers, and its dev answers are the true ones; entities that a method does not reach are left out. Test facts count as
+false here, as does everything that is in no file:
 the probabilities are those of "is in dev", slightly below those of "is true".
 """
 

@@ -36,13 +36,10 @@ def _answer_batch(
 ) -> list[list[Answer]]:
     entities = model.dataset.entities
     ranking = model.rank(queries, only_new=only_new, k=k + 1)  # one more, since the head may be among them
-    places = [
-        [place for place, entity in enumerate(found.entities.tolist()) if entity != head or has_loops(model.dataset, relation)][
-            :k
-        ]
-        for (head, relation), found in zip(queries, ranking.candidates, strict=True)
-    ]
-    places = [rows[:k] for rows in places]
+    places: list[list[int]] = []
+    for (head, relation), found in zip(queries, ranking.candidates, strict=True):
+        left_out = -1 if may_be_itself(model.dataset, relation) else head
+        places.append([place for place, entity in enumerate(found.entities.tolist()) if entity != left_out][:k])
     chosen = [found.entities[rows].tolist() for found, rows in zip(ranking.candidates, places, strict=True)]
     paths = ranking.paths(chosen, num_paths)
     known_offsets, known = model.known.answers(*(np.array(ids, dtype=np.int32) for ids in zip(*queries, strict=True)))

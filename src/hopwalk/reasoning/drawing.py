@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
-from math import exp, inf, sqrt
+from math import sqrt
 
 from hopwalk.reasoning.values import ReasoningPath
 from hopwalk.utils.text import counted

@@ -72,7 +72,13 @@ def _answer(answer: Answer, *, is_open: bool) -> str:
         f'<span class="chance">{"" if chance is None else f"{100 * chance:.1f} %"}</span> <span class="mark {kind}">{mark}</span>'
     )
     texts = "".join(f'<p class="path">{_text(str(path))}</p>' for path in answer.paths)
-    unfolded = _drawing(answer.paths) + texts if answer.paths else "<p>A fact of the graph, without another path.</p>" if answer.is_known else "<p>No path leads there.</p>"
+    unfolded = (
+        _drawing(answer.paths) + texts
+        if answer.paths
+        else "<p>A fact of the graph, without another path.</p>"
+        if answer.is_known
+        else "<p>No path leads there.</p>"
+    )
     return f'<details{" open" if is_open else ""}><summary>{summary}</summary><div class="paths">{unfolded}</div></details>'
 
 

@@ -21,7 +21,8 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.reachability import reached as within_reach
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.learning.calibration import Calibration
-from hopwalk.learning.scorer import PathScorer, ReachedScores, Scorer, Step
+from hopwalk.learning.reached import ReachedScores
+from hopwalk.learning.scorer import PathScorer, Scorer, Step
 from hopwalk.scorers.ensemble import Ensemble
 
 Floats = NDArray[np.float64]
@@ -214,14 +215,7 @@ def reached_log_odds(reached: ReachedScores, calibration: Calibration, num_entit
     scores = reached.scores.astype(np.float64)
     if not calibration.is_relative:
         return scores * calibration.slope + calibration.offset
-    counts = np.diff(reached.offsets)
-    unreached = reached.unreached.astype(np.float64)
-    highest = np.maximum.reduceat(np.append(scores, -np.inf), reached.offsets[:-1]) if len(counts) else np.empty(0)
-    highest = np.maximum(np.where(counts > 0, highest, -np.inf), unreached)
-    sums = (num_entities - counts) * np.exp(unreached - highest)
-    rows = np.repeat(np.arange(len(counts)), counts)
-    np.add.at(sums, rows, np.exp(scores - highest[rows]))
-    relative = scores - (highest + np.log(sums))[rows]
+    relative = scores - reached.log_normalisers(num_entities)[reached.rows]
     log_odds: Floats = relative * calibration.slope + calibration.offset
     return log_odds
 

@@ -180,6 +180,9 @@ def load_decoder(run: Run) -> Decoder:
     if not run.weights_path.exists():
         raise RunError("the walker has no weights yet", path=run.path, remedy="Resume its training.")
     trained_on = dataset.with_valid_in_training() if settings.walker.train_on_valid else dataset
+    if "guidance" in run.load_weights().names:
+        problem = "this walker was guided by its scorer in the last hop, which hopwalk no longer does"
+        raise RunError(problem, path=run.path, remedy="Train it again.")
     environment = build_environment(trained_on, settings)
     load_arrays(environment.policy, best_arrays(run, environment.policy, WALKER))
     environment.policy.eval()
