@@ -1,7 +1,8 @@
 """Calibration of scores to probabilities by logistic regression on dev, and its reliability.
 
 The reward needs P(fact is true) for facts that are not in training. So the candidates of a dev query are all entities except its
-training answers, and its dev answers are the true ones. Test facts count as false here, as does everything that is in no file:
+training answers, and its dev answers are the true ones; entities that a method does not reach are left out. Test facts count as
+false here, as does everything that is in no file:
 the probabilities are those of "is in dev", slightly below those of "is true".
 """
 
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.errors import RunError
 from hopwalk.learning.ranking import Floats, ScoreAllTails
+from hopwalk.learning.run import Run
 
 NUM_BINS = 10
 MOST_QUERIES = 2000
@@ -93,6 +96,24 @@ def calibrate(score_all_tails: ScoreAllTails, dataset: Dataset) -> tuple[Calibra
     return calibration, _reliability(sample, probabilities)
 
 
+def calibration_about(score_all_tails: ScoreAllTails, dataset: Dataset) -> dict[str, Any]:
+    """Calibration and reliability for `run.json`."""
+    calibration, reliability = calibrate(score_all_tails, dataset)
+    return {"calibration": asdict(calibration), "reliability": reliability.to_dict() if reliability else None}
+
+
+def calibration_of(run: Run) -> Calibration | None:
+    """The calibration in a run folder; None if it has none."""
+    values: Any = run.about.get("calibration")
+    if values is None:
+        return None
+    try:
+        return Calibration(float(values.get("slope", 1)), float(values.get("offset", 0)), bool(values.get("is_relative", False)))
+    except (TypeError, ValueError, AttributeError):
+        problem = "run.json is damaged: its calibration cannot be read"
+        raise RunError(problem, path=run.path, remedy="Train it again.") from None
+
+
 def measure_reliability(
     score_all_tails: ScoreAllTails, calibration: Calibration, dataset: Dataset, split: str
 ) -> Reliability | None:
@@ -104,7 +125,7 @@ def measure_reliability(
 def gather_candidates(
     score_all_tails: ScoreAllTails, dataset: Dataset, split: str, *, most_bytes: int = BYTES_AT_ONCE
 ) -> ScoredCandidates | None:
-    """Candidates of at most 2,000 queries of a split, or None if there are fewer than two; `most_bytes` is for their scores."""
+    """Candidates of at most 2,000 queries of a split, or None if no two are true; `most_bytes` is for their scores."""
     queries, random = dataset.splits[split], np.random.default_rng(0)
     pairs = np.unique(np.stack([queries.heads, queries.relations], axis=1), axis=0)
     if len(pairs) < 2:
@@ -133,7 +154,7 @@ def _sample(
 ) -> ScoredCandidates:
     heads, relations = pairs[:, 0], pairs[:, 1]
     scores = score_all_tails(heads, relations).astype(np.float64)
-    highest = scores.max(axis=1)
+    highest = np.maximum(scores.max(axis=1), np.finfo(np.float64).min)  # a query may reach nothing
     shift = highest + np.log(np.exp(scores - highest[:, None]).sum(axis=1))
     rows, columns, weights, is_true, is_top = [], [], [], [], []
     known_offsets, known_tails = known.answers(heads, relations)
@@ -143,6 +164,8 @@ def _sample(
         is_candidate = np.ones(scores.shape[1], dtype=np.bool_)
         is_candidate[known_tails[known_offsets[row] : known_offsets[row + 1]]] = False
         is_candidate[answers] = True
+        is_candidate &= scores[row] > -np.inf
+        answers = answers[is_candidate[answers]]
         candidates = np.flatnonzero(is_candidate)
         order = candidates[np.argsort(-scores[row, candidates], kind="stable")]
         false = order[~np.isin(order, answers)]

@@ -7,7 +7,7 @@ realistic rank, the mean of the two. An answer that a method does not reach has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,7 +23,6 @@ from hopwalk.errors import DivergedError
 
 Floats = NDArray[np.float64]
 ScoreAllTails = Callable[[Ids, Ids], NDArray[np.float32]]  # heads, relations [Q] → scores [Q, E]; -inf: not reached
-ScoreAllTailsBy = Callable[[Ids, Ids], dict[str, NDArray[np.float32]]]  # the same by several scores
 Directions = Literal["tails", "both"]
 OnRanked = Callable[[int, int], None]  # queries done, queries in total
 _on_ranked: ContextVar[OnRanked] = ContextVar("on_ranked", default=lambda *_: None)
@@ -85,14 +84,21 @@ def rank_answers(
 
     Memory: about `most_bytes` for scores and comparisons, whatever the number of queries and entities.
     """
-    return rank_answers_by(
-        lambda heads, relations: {"": score_all_tails(heads, relations)},
-        queries,
-        known,
-        names=[""],
-        num_entities=num_entities,
-        most_bytes=most_bytes,
-    )[""]
+    pairs = queries.heads.astype(np.int64) << 32 | queries.relations
+    order = np.argsort(pairs, kind="stable")
+    is_first = np.diff(pairs[order], prepend=-1) != 0
+    pair_rows, row_of_query = order[is_first], np.cumsum(is_first) - 1
+    ranks = Ranks(queries, np.empty(len(queries)), np.empty(len(queries)))
+    pairs_at_once = max(most_bytes // (8 * num_entities), 1)
+    for first in range(0, len(pair_rows), pairs_at_once):
+        batch = queries[pair_rows[first : first + pairs_at_once]]
+        start, end = np.searchsorted(row_of_query, [first, first + len(batch)])
+        query_rows, rows = order[start:end], row_of_query[start:end] - first
+        scores = score_all_tails(batch.heads, batch.relations)
+        higher, equal = _compare(scores, batch, rows, queries.tails[query_rows], known)
+        ranks.optimistic[query_rows], ranks.pessimistic[query_rows] = higher + 1, higher + equal + 1
+        _on_ranked.get()(first + len(batch), len(pair_rows))
+    return ranks
 
 
 @contextmanager
@@ -103,33 +109,6 @@ def report_progress(on_ranked: OnRanked) -> Iterator[None]:
         yield
     finally:
         _on_ranked.reset(before)
-
-
-def rank_answers_by(
-    score_all_tails: ScoreAllTailsBy,
-    queries: Triples,
-    known: KnownAnswers,
-    *,
-    names: Sequence[str],
-    num_entities: int,
-    most_bytes: int = 2**28,
-) -> dict[str, Ranks]:
-    """The filtered ranks by several scores that are computed together, each under its name."""
-    pairs = queries.heads.astype(np.int64) << 32 | queries.relations
-    order = np.argsort(pairs, kind="stable")
-    is_first = np.diff(pairs[order], prepend=-1) != 0
-    pair_rows, row_of_query = order[is_first], np.cumsum(is_first) - 1
-    ranks = {name: Ranks(queries, np.empty(len(queries)), np.empty(len(queries))) for name in names}
-    pairs_at_once = max(most_bytes // (4 * (1 + len(names)) * num_entities), 1)
-    for first in range(0, len(pair_rows), pairs_at_once):
-        batch = queries[pair_rows[first : first + pairs_at_once]]
-        start, end = np.searchsorted(row_of_query, [first, first + len(batch)])
-        query_rows, rows = order[start:end], row_of_query[start:end] - first
-        for name, scores in score_all_tails(batch.heads, batch.relations).items():
-            higher, equal = _compare(scores, batch, rows, queries.tails[query_rows], known)
-            ranks[name].optimistic[query_rows], ranks[name].pessimistic[query_rows] = higher + 1, higher + equal + 1
-        _on_ranked.get()(first + len(batch), len(pair_rows))
-    return ranks
 
 
 def _compare(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -13,11 +13,14 @@ from torch import Tensor, nn
 
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.learning.calibration import Calibration
+from hopwalk.learning.reached import ReachedScores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hopwalk.data.triples import Ids, Triples
+
+__all__ = ["PathScorer", "ReachedScores", "ScoredPath", "Scorer", "Step"]
 
 Step = tuple[int, int]  # relation, entity
 
@@ -69,19 +72,6 @@ class Scorer(nn.Module, ABC):
         return self.score_all_tails(_to_tensor(heads), _to_tensor(relations)).contiguous().numpy()
 
 
-@dataclass(frozen=True, eq=False)
-class ReachedScores:
-    """The scores of the entities that walks reach; those of query i are at `offsets[i]:offsets[i + 1]`.
-
-    All other entities have the score `unreached` of the query [Q].
-    """
-
-    offsets: NDArray[np.int64]
-    entities: NDArray[np.int32]
-    scores: NDArray[np.float32]
-    unreached: NDArray[np.float32]
-
-
 @dataclass(frozen=True)
 class ScoredPath:
     """A path from the head of a query, and how far the score of its end falls if its edges are taken away.
@@ -109,6 +99,19 @@ class PathScorer(Scorer):
     @abstractmethod
     def score_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
         """The scores of the entities that the walks of each query reach."""
+
+    def log_odds_of_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
+        """The calibrated logits of P(answer) of the entities that the walks of each query reach, and of all others."""
+        reached = self.score_reached(heads, relations, hidden)
+        if not self.calibration.is_relative:
+            return self._calibrated(reached, np.zeros(len(reached)))
+        return self._calibrated(reached, reached.log_normalisers(self.num_entities))
+
+    def _calibrated(self, reached: ReachedScores, shifts: NDArray[np.float64]) -> ReachedScores:
+        slope, offset = self.calibration.slope, self.calibration.offset
+        scores = (reached.scores - shifts[reached.rows]) * slope + offset
+        unreached = (reached.unreached - shifts) * slope + offset
+        return replace(reached, scores=scores.astype(np.float32), unreached=unreached.astype(np.float32))
 
     @abstractmethod
     def paths_behind(

@@ -87,8 +87,14 @@ def compile_kernels(width: int, attention_width: int) -> Kernels:
             losses[query] = loss
 
     @compiled
-    def score_batch(graph, tasks, shared, per_query, options, workspace, scores, num_reached, counter, needed):  # type: ignore[no-untyped-def]
-        """Write the scores of all entities [Q, E] and how many were reached [Q] for every query where that is -1."""
+    def score_batch(
+        graph, tasks, shared, per_query, options, workspace, entities, scores, starts, num_reached, counter, needed
+    ):  # type: ignore[no-untyped-def]  # fmt: skip
+        """Append entities and scores of what is reached, for every query whose `num_reached` [Q] is -1.
+
+        `starts` [Q] gets the place of the query's first entity. A call ends early if there is no room left for a query.
+        """
+        used = 0
         while True:
             query = take_number(counter)
             if query >= len(num_reached):
@@ -98,11 +104,16 @@ def compile_kernels(width: int, attention_width: int) -> Kernels:
             num_nodes = forward(graph, _task(tasks, query), query, shared, per_query, options, workspace, needed, D, A)
             if num_nodes < 0:
                 break
-            scores[query, :] = per_query.unreached[query]
-            for node in range(num_nodes):
-                scores[query, workspace.nodes[node]] = workspace.scores[node]
+            has_room = used + num_nodes <= len(entities)
+            if has_room:
+                for node in range(num_nodes):
+                    entities[used + node] = workspace.nodes[node]
+                    scores[used + node] = workspace.scores[node]
+                starts[query], num_reached[query] = used, num_nodes
+                used += num_nodes
             forget(num_nodes, workspace)
-            num_reached[query] = num_nodes
+            if not has_room:
+                break
 
     @compiled
     def score_entities(graph, tasks, shared, per_query, options, workspace, entities, scores, counter, needed):  # type: ignore[no-untyped-def]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hopwalk.config.settings import PropagationSettings
+from hopwalk.learning.reached import ReachedScores
 from hopwalk.propagation.explaining import make_beam
 from hopwalk.propagation.frontier import Capacity, Workspace, make_workspace
 from hopwalk.propagation.graph import Floats, Int32s, Int64s, RunGraph
@@ -20,6 +21,8 @@ from hopwalk.propagation.kernels import compile_kernels
 from hopwalk.propagation.parameters import Options, PerQuery, Shared, Tasks, Transposed
 
 ALL_NODES = 1 << 30
+ROOM_FOR_SCORES = 1 << 16  # of a call, in entities reached
+FIRST_CAPACITY = Capacity(4096, 1024, 8192, 16384)
 NO_EDGES = np.empty(0, dtype=np.float32)
 
 
@@ -57,7 +60,7 @@ class Engine:
     def __init__(self, graph: RunGraph, settings: PropagationSettings, num_threads: int = 1) -> None:
         self.graph, self.settings = graph, settings
         self.kernels = compile_kernels(settings.width, settings.attention_width)
-        self._capacity = Capacity(4096, 1024, 8192, 16384)
+        self._capacity = FIRST_CAPACITY
         self._workspaces = [self._workspace() for _ in range(num_threads)]
         self._pool = ThreadPoolExecutor(num_threads)
         self._lock = Lock()  # callers may be threads; the workspaces serve one call at a time
@@ -89,21 +92,31 @@ class Engine:
                 self._share_out(work)
         return losses, Shared(*(array.sum(axis=0) for array in d_shared)), gradient
 
-    def score(self, tasks: Tasks, shared: Shared, per_query: PerQuery) -> tuple[Floats, NDArray[np.int64]]:
-        """Scores of all entities [Q, E], and the number of entities reached [Q]."""
-        scores = np.empty((len(tasks.heads), self.num_entities), dtype=np.float32)
-        num_reached = np.full(len(tasks.heads), -1)
+    def score(self, tasks: Tasks, shared: Shared, per_query: PerQuery) -> ReachedScores:
+        """The scores of the entities that each query reaches, in the order in which they are reached."""
+        num_queries = len(tasks.heads)
+        num_reached = np.full(num_queries, -1)
+        parts: list[tuple[Int32s, Floats]] = [(np.empty(0, dtype=np.int32), NO_EDGES)] * num_queries
         options = options_of(self.settings)
 
         def work(workspace: Workspace, counter: Any, needed: Any) -> None:
+            room = max(len(workspace.nodes), ROOM_FOR_SCORES)  # for at least one query
+            entities, scores = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+            own_starts = np.full(num_queries, -1)
             self.kernels.score_batch(
-                self.graph, tasks, shared, per_query, options, workspace, scores, num_reached, counter, needed
-            )
+                self.graph, tasks, shared, per_query, options, workspace, entities, scores, own_starts, num_reached, counter,
+                needed,
+            )  # fmt: skip
+            for query in np.flatnonzero(own_starts >= 0).tolist():
+                rows = slice(own_starts[query], own_starts[query] + num_reached[query])
+                parts[query] = entities[rows], scores[rows]
 
         with self._lock:
             while (num_reached < 0).any():
                 self._share_out(work)
-        return scores, num_reached
+        offsets = np.append(0, np.cumsum(num_reached))
+        entities, scores = (np.concatenate([part[column] for part in parts]) for column in range(2))
+        return ReachedScores(offsets, entities, scores, per_query.unreached)
 
     def score_entities(self, tasks: Tasks, shared: Shared, per_query: PerQuery, entities: Int32s) -> Floats:
         """The score of one entity for each query [Q]; the queries have one relation, and `per_query` one row."""
@@ -259,9 +272,14 @@ class Propagation(nn.Module):
         return _MeanLoss.apply(engine, tasks, threshold, drop, *self.shared(), *per_query)  # type: ignore[no-any-return, no-untyped-call]
 
     @torch.no_grad()
-    def score_all(self, engine: Engine, tasks: Tasks) -> tuple[Floats, NDArray[np.int64]]:
-        """Scores of all entities [Q, E], and the number of entities reached [Q]."""
+    def score_reached(self, engine: Engine, tasks: Tasks) -> ReachedScores:
+        """The scores of the entities that each query reaches; cost and memory do not depend on the number of entities."""
         return engine.score(tasks, *self.arrays(tasks.relations))
+
+    def score_all(self, engine: Engine, tasks: Tasks) -> tuple[Floats, Int64s]:
+        """Scores of all entities [Q, E], and the number of entities reached [Q]."""
+        reached = self.score_reached(engine, tasks)
+        return reached.dense(engine.num_entities), reached.num_reached
 
     @torch.no_grad()
     def arrays(self, relations: Int32s) -> tuple[Shared, PerQuery]:

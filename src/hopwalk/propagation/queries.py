@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.data.relation_ids import RelationIds
+from hopwalk.data.triples import Triples
 from hopwalk.propagation.graph import Int32s, Int64s, RunGraph, hidden_edges
 from hopwalk.propagation.parameters import Tasks
 
@@ -89,6 +91,17 @@ def plain_tasks(heads: NDArray[np.integer], relations: NDArray[np.integer], hidd
     columns = np.ascontiguousarray(heads, dtype=np.int32), np.ascontiguousarray(relations, dtype=np.int32)
     seeds = np.zeros(len(heads), dtype=np.int64)
     return Tasks(*columns, hidden_offsets, hidden_positions.astype(np.int64), nothing, ids, nothing, ids, seeds)
+
+
+def hidden_positions(graph: RunGraph, facts: Sequence[Triples], relation_ids: RelationIds) -> list[Int64s]:
+    """The sorted positions of the edges of facts and of their inverses, for each query whose facts are given."""
+    every, ends = Triples.concatenate(facts), np.cumsum([len(part) for part in facts])
+    columns = [np.ascontiguousarray(column, dtype=np.int32) for column in (every.heads, every.relations, every.tails)]
+    inverses = relation_ids.inverse(columns[1]).astype(np.int32)
+    offsets, positions = hidden_edges(
+        graph, columns[0], columns[1], inverses, np.arange(len(every) + 1), columns[2], all_between=False
+    )
+    return [np.unique(part) for part in np.split(positions, offsets[ends[:-1]])]
 
 
 def _ragged(parts: Sequence[NDArray[Any]]) -> tuple[Int64s, NDArray[Any]]:
