@@ -39,6 +39,7 @@ def test_reached_scores_are_those_of_all_tails():
     scorer = scorer_of()
     assert isinstance(scorer, PathScorer) and scorer.max_hops == 2
     heads, relations = queries(150)  # more than are scored at once
+    heads.setflags(write=False)  # as those of a data set
     reached = scorer.score_reached(heads, relations)
     assert np.array_equal(reached.dense(E), scorer.numpy_scores(heads, relations))
     assert 1 <= reached.num_reached.min() < reached.num_reached.max() < E

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hopwalk.data.triples import Ids, Triples
+    from hopwalk.learning.ranking import AllScores
 
 __all__ = ["PathScorer", "ReachedScores", "ScoredPath", "Scorer", "Step"]
 
@@ -71,6 +72,10 @@ class Scorer(nn.Module, ABC):
         """`score_all_tails` of numpy ids without gradients, for `ranking.rank_answers` [Q, E]."""
         return self.score_all_tails(_to_tensor(heads), _to_tensor(relations)).contiguous().numpy()
 
+    def compact_scores(self, heads: Ids, relations: Ids) -> AllScores:
+        """The scores of all entities in their smallest form, for ranking and calibration: a table [Q, E]."""
+        return self.numpy_scores(heads, relations)
+
 
 @dataclass(frozen=True)
 class ScoredPath:
@@ -98,6 +103,10 @@ class PathScorer(Scorer):
     @abstractmethod
     def score_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
         """The scores of the entities that the walks of each query reach."""
+
+    def compact_scores(self, heads: Ids, relations: Ids) -> AllScores:
+        """The scores of all entities in their smallest form, for ranking and calibration: those of what is reached."""
+        return self.score_reached(heads, relations)
 
     def log_odds_of_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
         """The calibrated logits of P(answer) of the entities that the walks of each query reach, and of all others."""

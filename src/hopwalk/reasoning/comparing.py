@@ -176,7 +176,7 @@ class _Side:
     def ranks(self, dataset: Dataset, split: str) -> Floats:
         """The realistic rank of the answer of every query; infinity where it is not reached."""
         queries, known = split_queries(dataset, split), filtered_answers(dataset, split)
-        score = self._score_by_decoder(self.decoder) if self.decoder else load_scorer(self.run.path).numpy_scores
+        score = self._score_by_decoder(self.decoder) if self.decoder else load_scorer(self.run.path).compact_scores
         return rank_answers(score, queries, known, num_entities=len(dataset.entities)).realistic
 
     def _score_by_decoder(self, decoder: Decoder) -> ScoreAllTails:

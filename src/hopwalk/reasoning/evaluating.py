@@ -37,7 +37,7 @@ def evaluate_run(
     if run.about["kind"] != WALKER:
         if untrained_control:
             raise SettingsError("the untrained control is for walkers", path=path, remedy="Leave it out for a scorer.")
-        score = load_scorer(path).numpy_scores
+        score = load_scorer(path).compact_scores
         found = evaluate_split_by(
             lambda heads, relations: {SCORER: score(heads, relations)},
             run.dataset,
