@@ -153,6 +153,7 @@ class PropagationSettings(Group):
 
     layers: int = _integer(3, "L: steps that messages take from the head", least=1, most=20)
     senders: int = _integer(0, "K: nodes of a query that send messages in a layer, those of highest learnt priority; 0: all")
+    fan_out: int = _integer(0, "edges along which a node sends in a layer, an even sample if it has more; 0: all")
     width: int = _integer(32, "size of a node's state; a power of two is fastest", least=4, most=256)
     attention_width: int = _integer(8, "size of the attention's hidden layer", least=4, most=256)
     aggregation: Literal["sum", "max", "mean-max"] = _choice(

@@ -84,9 +84,9 @@ def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]
         (PYKEEN, PROPAGATION)
     )  # distances, for example, are never above zero
     if run.about["kind"] == SCORER and run.settings.scorer.loss == "binary" and is_ours:
-        reliability = measure_reliability(scorer.numpy_scores, scorer.calibration, dataset, "valid")
+        reliability = measure_reliability(scorer.compact_scores, scorer.calibration, dataset, "valid")
     else:
-        scorer.calibration, reliability = calibrate(scorer.numpy_scores, dataset)
+        scorer.calibration, reliability = calibrate(scorer.compact_scores, dataset)
     calibrated = {"calibration": asdict(scorer.calibration), "reliability": reliability.to_dict() if reliability else None}
     about = run.about | outcome | calibrated
     write_card(run, about)
