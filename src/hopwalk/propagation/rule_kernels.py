@@ -1,15 +1,15 @@
 """The compiled entry points of NeuralLP and DRUM: probabilities of a batch of queries, and their gradients.
 
-One rank of one query, with operator attentions a, memory attentions b and the operators M (one for every relation and inverse, and
-the identity):
+One rank of one query, with operator attentions a, memory attentions b and the operators M, one for every relation, every inverse
+and the identity:
     u_0 = one at the head,  m_t = Σ_τ≤t b_tτ u_τ
     u_{t+1} = Σ_k a_tk M_k m_t / z_t,  z_t = max(tiny, sum of the numerator),  t = 0 … T−1
     p = Σ_τ≤T b_Tτ u_τ
-The probability of an entity is the mean of p over the ranks. Threads work on different queries, and every query writes gradients of
-its own: results do not depend on the number of threads. Hidden edges are hidden together with their inverses.
+The probability of an entity is the mean of p over the ranks. Threads work on different queries, and every query writes gradients
+of its own: results do not depend on the number of threads. Hidden edges are hidden together with their inverses.
 
-Training needs p at the targets only. So its last hop walks the edges of the targets backwards, and of the other nodes it only adds
-up z_T: no edge of the last hop is followed.
+Training needs p at the targets only. So its last hop walks the edges of the targets backwards, and of the other nodes it only
+adds up z: no edge of the last hop is followed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Doubles = NDArray[np.float64]
 
 
 class Attentions(NamedTuple):
-    """The attentions of a batch of queries, and in the same shapes their gradients. K operators: relations, inverses, identity."""
+    """The attentions of a batch of queries, and in the same shapes their gradients. K: relations, inverses, identity."""
 
     operators: Any  # a [Q, ranks, T, K]
     memories: Any  # b [Q, ranks, T+1, T+1]; 0 above the diagonal

@@ -1,9 +1,9 @@
 """NeuralLP and DRUM: attentions over relations by an LSTM in torch; the walks they weigh, in compiled kernels.
 
 Both score an entity by a sum over the walks that lead to it, each weighed by a product of attentions (`rule_kernels.py` has the
-equations). NeuralLP (Yang, Yang and Cohen 2017) has one LSTM, and attends at every step over all earlier memories, so walks may be
-shorter than T hops. DRUM (Sadeghian et al. 2019) adds several such models, each with a bidirectional LSTM, and has the identity
-among its operators instead of memory attention.
+equations). NeuralLP (Yang, Yang and Cohen 2017) has one LSTM, and attends at every step over all earlier memories, so walks may
+be shorter than T hops. DRUM (Sadeghian et al. 2019) adds several such models, each with a bidirectional LSTM, and has the
+identity among its operators instead of memory attention.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from hopwalk.learning.scorer import PathScorer, ReachedScores, ScoredPath
 from hopwalk.propagation.graph import Int64s, build_run_graph, hidden_edges
 from hopwalk.propagation.queries import plain_tasks
 from hopwalk.propagation.rule_model import RuleEngine, RuleModel
-from hopwalk.propagation.rule_search import PathSearch, best_rules, steps_of
+from hopwalk.propagation.rule_search import PathSearch, best_rules, following_relations, steps_of
 
 QUERIES_AT_ONCE = 64  # attentions of so many queries are held at once
 LEAST = 1e-9  # probability that entities out of reach stand for: their score is its logarithm
@@ -123,7 +123,7 @@ class RuleScorer(PathScorer):
 class SoftRule:
     """A rule `head(X, Y) ⇐ body`, its relations by name with whether each is walked against its arrow, and its weight.
 
-    The weights of all rules of a query relation, with the empty one, add up to 1.
+    The weights of all sequences of relations, with the empty one, add up to 1.
     """
 
     head: tuple[str, bool]
@@ -135,13 +135,19 @@ def soft_rules(scorer: RuleScorer, relations: Vocabulary, relation: int, *, num_
     """The rules that a model has learnt for a relation or an inverse, the largest weights first.
 
     The weight of a rule is the product of its attentions, summed up over ranks and over the steps that it can be applied at. How
-    many walks a rule has in the graph does not count.
+    many walks it has does not count: since memories are divided by their sums, attention to a rule without walks costs a model
+    nothing. So rules are left out if neighbouring relations never meet at an entity of the graph, or the first never leaves the
+    head or the last never reaches the tail of a fact of this relation.
     """
-    ids = scorer.relation_ids
+    ids, engine = scorer.relation_ids, scorer.engine
 
     def named(id_: int) -> tuple[str, bool]:
         is_inverse = bool(ids.is_inverse(id_))
         return relations.name(ids.inverse(id_) if is_inverse else id_), is_inverse
 
     steps = steps_of(scorer.model.plain_attentions(torch.tensor([relation])), 0)
-    return [SoftRule(named(relation), tuple(map(named, body)), weight) for weight, body in best_rules(steps, num_rules)]
+    may_follow, around = following_relations(engine.graph, engine.inverses), ids.inverse(relation)
+    if not may_follow[around].any():  # no fact of this relation is in the graph
+        may_follow[around, :] = may_follow[:, around] = True
+    found = best_rules(steps, num_rules, may_follow, around)
+    return [SoftRule(named(relation), tuple(map(named, body)), weight) for weight, body in found]

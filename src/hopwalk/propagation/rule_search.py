@@ -1,8 +1,8 @@
 """The best rules and paths of NeuralLP and DRUM, by exact best-first search over products of attentions.
 
-A rule is a sequence of relations. It may be applied at different steps, with reads of earlier memories or the identity in between,
-and by every rank: its weight is the sum over all of these. They are summed up by a state g [ranks, T+1] of a partial rule, the
-weight with which it is in memory u_τ right after its last relation. Adding a relation r is linear: g'_τ' = Σ_τ g_τ S_r,ττ'.
+A rule is a sequence of relations. It may be applied at different steps, with reads of earlier memories or the identity between
+them, and by every rank: its weight is the sum over all of these. They are summed up by a state g [ranks, T+1] of a partial rule,
+the weight with which it is in memory u_τ right after its last relation. Adding a relation r is linear: g'_τ' = Σ_τ g_τ S_r,ττ'.
 The search bounds what the rest of a rule can add, for each rank and memory on its own, so the best are found first.
 """
 
@@ -22,6 +22,7 @@ from hopwalk.propagation.graph import Int32s, Int64s, RunGraph
 from hopwalk.propagation.rule_kernels import Attentions
 
 Doubles = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 MOST_EXPANDED = 20_000  # partial paths; where the best are not among them the best found are given
 
 
@@ -40,7 +41,7 @@ class Steps:
     @property
     def num_hops(self) -> int:
         """T: the length of the longest rules."""
-        return self.start.shape[1] - 1
+        return int(self.start.shape[1]) - 1
 
 
 def steps_of(attentions: Attentions, query: int, totals: Doubles | None = None) -> Steps:
@@ -61,19 +62,41 @@ def steps_of(attentions: Attentions, query: int, totals: Doubles | None = None) 
     return Steps(start, step, idle[:, T] / ranks)
 
 
-def best_rules(steps: Steps, most: int) -> Iterator[tuple[float, tuple[int, ...]]]:
-    """The rules of largest weight, the best first: weight, relations."""
+def best_rules(
+    steps: Steps, most: int, may_follow: Flags | None = None, around: int = 0
+) -> Iterator[tuple[float, tuple[int, ...]]]:
+    """The rules of largest weight, the best first: weight, relations.
+
+    With `may_follow` [K, K] only those all of whose relations may follow each other, the first of them `around`, the inverse of
+    the query's relation, and `around` the last.
+    """
+    num_relations = len(steps.step)
+    allowed = np.ones((num_relations, num_relations), dtype=np.bool_) if may_follow is None else may_follow
     bounds = [steps.end]
     for _ in range(steps.num_hops):
         bounds.append(np.einsum("klab,lb->kla", steps.step, bounds[-1]).max(axis=0))
 
     def expand(state: Doubles, relations: tuple[int, ...], remaining: int) -> Iterator[_Partial]:
-        states = np.einsum("la,klab->klb", state, steps.step)
+        is_allowed = allowed[relations[-1] if relations else around]
+        kept = np.flatnonzero(is_allowed & allowed[:, around] if remaining == 1 else is_allowed)
+        states = np.einsum("la,klab->klb", state, steps.step[kept])
         values = np.einsum("kla,la->k", states, bounds[remaining - 1])
-        yield from ((values[added], states[added], (*relations, added), remaining - 1) for added in range(len(values)))
+        for row, relation in enumerate(kept.tolist()):
+            yield values[row], states[row], (*relations, relation), remaining - 1
 
     starts = [((steps.start * bound).sum(), steps.start, (), remaining) for remaining, bound in enumerate(bounds)]
-    return _best_first(starts, expand, most)
+    return _best_first(starts[0 if allowed[around, around] else 1 :], expand, most)
+
+
+def following_relations(graph: RunGraph, inverses: Int32s) -> Flags:
+    """Whether an entity of the graph has an edge of one relation that arrives and one of another that leaves [K, K]."""
+    from scipy import sparse
+
+    num_entities, num_relations = graph.num_entities, len(inverses)
+    size = num_entities, num_relations
+    leaving = sparse.csr_array((np.ones(len(graph.run_relations), np.int32), graph.run_relations, graph.run_offsets), shape=size)
+    found: Flags = (leaving.T @ leaving).toarray() > 0
+    return found[inverses]
 
 
 _Partial = tuple[float, Doubles, Any, int]  # bound of its weight, state, what it consists of, relations to add
@@ -119,8 +142,9 @@ class PathSearch:
             _, relations, targets = self._edges(np.array([source]))
             places_of_targets = places[targets]
             kept = places_of_targets >= 0
-            for passed in (head, *(passed for _, passed in path)):
-                kept &= (targets != passed) | (remaining == 1)
+            if remaining > 1:
+                for passed in (head, entity, *(passed for _, passed in path)):
+                    kept &= targets != passed
             relations, targets, rows = relations[kept], targets[kept], places_of_targets[kept]
             states = np.einsum("la,klab->klb", state, steps.step[relations])
             values = np.einsum("kla,kla->k", states, bounds[rows])

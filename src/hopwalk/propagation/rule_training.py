@@ -25,8 +25,8 @@ class RuleLearner(Learner):
     The loss is −log p(answer). The releases divide the training facts 3 : 1 into a graph and queries, so that no query finds its
     own fact. Here every fact is in the graph and is asked, and the edges of the fact that is asked are hidden from its query.
 
-    Training is measured in queries. The budget is divided into `rules.evaluations` parts, each followed by an evaluation on dev; a
-    part is what the common loop calls an epoch.
+    Training is measured in queries. The budget is divided into `rules.evaluations` parts, each followed by an evaluation on dev;
+    a part is what the common loop calls an epoch.
     """
 
     remedy = "Set a smaller rules.learning_rate."
