@@ -116,7 +116,7 @@ class WalkerSettings(Group):
 class ScorerSettings(Group):
     """the one-hop model f(head, relation, tail), and its training"""
 
-    model: str = _choice("propagation", "propagation, distmult, complex, conve, or pykeen:MODEL")
+    model: str = _choice("propagation", "propagation, neural-lp, drum, distmult, complex, conve, or pykeen:MODEL")
     model_options: str = _choice("", 'further arguments of a PyKEEN model, as TOML: "p = 2, relation_dim = 30"')
     recipe: ScorerRecipe = _choice("modern", "source of every setting below that is not set: modern or paper")
     dimension: int = _integer(
@@ -199,6 +199,26 @@ class PropagationSettings(Group):
         return self.aggregation == "mean-max"
 
 
+class RuleSettings(Group):
+    """NeuralLP and DRUM: soft rules, and their training"""
+
+    hops: int = _integer(3, "T: relations in the longest rules", least=1, most=8)
+    rank: int = _integer(3, "DRUM: models that are added up", least=1, most=100)
+    dimension: int = _integer(128, "size of the embedding of the query's relation", least=1, most=100_000)
+    hidden_dimension: int = _integer(128, "size of the LSTM that gives the attentions", least=1, most=100_000)
+    hiding: Literal["fact", "between", "query"] = _choice(
+        "fact", "edges a training query does not see: of its fact; all between head and answer; of all its known answers"
+    )
+    queries: int = _integer(100_000, "training queries, both directions together", least=1)
+    batch_size: int = _integer(64, "queries in a batch", least=1, most=100_000)
+    learning_rate: float = _number(0.001, "step size of Adam", above=0)
+    decay_power: float = _number(0.0, "the step size falls as (1 − progress) to this power; 0: it does not")
+    gradient_clip: float = _number(5.0, "largest norm of the gradient", above=0)
+    evaluations: int = _integer(10, "evaluations on dev during training", least=1, most=10_000)
+    dev_queries: int = _integer(2000, "dev queries ranked during training; 0: all")
+    seed: int = _integer(0, "the same seed gives the same result", most=2**63 - 1)
+
+
 class Settings(Group):
     """Everything that can be set, in groups.
 
@@ -213,6 +233,7 @@ class Settings(Group):
     walker: WalkerSettings = WalkerSettings()
     scorer: ScorerSettings = ScorerSettings()
     propagation: PropagationSettings = PropagationSettings()
+    rules: RuleSettings = RuleSettings()
 
 
 def validated(values: Mapping[str, Any]) -> Settings:
