@@ -81,17 +81,17 @@ class WalkerSettings(Group):
     recipe: WalkerRecipe = _choice("modern", "source of every setting below that is not set: modern, paper or minerva")
     dimension: int = _integer(200, "size of the embeddings of entities and relations", least=1, most=100_000)
     history_dimension: int = _integer(200, "size of the LSTM that encodes the path", least=1, most=100_000)
-    history_layers: int = _integer(3, "layers of that LSTM", least=1, most=100)
+    history_layers: int = _integer(1, "layers of that LSTM", least=1, most=100)
     uses_entities: bool = _choice(True, "false: an action is its relation only, as in MINERVA without entity embeddings")
-    pooling: Literal["max", "sum"] = _choice("max", "score of an answer: max (its best path) or sum (all its paths in the beam)")
+    pooling: Literal["max", "sum"] = _choice("sum", "score of an answer: sum (all its paths in the beam) or max (its best path, the paper)")
     reward_shaping: bool = _choice(True, "reward entities that are not known answers by the scorer's probability; false: 0")
     estimator: Literal["likelihood", "sum", "sampled"] = _choice(
-        "sum",
+        "likelihood",
         "of the gradient: likelihood of the answers, sum of the reward over the last hop, or sampled walks (the paper)",
     )
-    rollouts: int = _integer(5, "walks of each query in a batch", least=1, most=100_000)
+    rollouts: int = _integer(20, "walks of each query in a batch", least=1, most=100_000)
     action_dropout: float = _share(0.5, "α: share of the actions masked when a walk is sampled")
-    entropy: float = _number(0.02, "β: weight of the policy's entropy")
+    entropy: float = _number(0.0, "β: weight of the policy's entropy")
     entropy_decay: float = _number(1.0, "factor on β after each epoch", above=0, most=1)
     baseline: Literal["none", "average", "rollouts"] = _choice(
         "none", "subtracted from rewards: none (the paper), average (of all so far), rollouts (of the same query)"
