@@ -7,7 +7,7 @@ the command line fill them is in `config/loading.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -83,16 +83,7 @@ class WalkerSettings(Group):
     history_dimension: int = _integer(200, "size of the LSTM that encodes the path", least=1, most=100_000)
     history_layers: int = _integer(3, "layers of that LSTM", least=1, most=100)
     uses_entities: bool = _choice(True, "false: an action is its relation only, as in MINERVA without entity embeddings")
-    guidance: float = _number(
-        1.0, "initial weight of the scorer's logit of an entity in the last hop; learnt; 0: the paper's policy"
-    )
     pooling: Literal["max", "sum"] = _choice("max", "score of an answer: max (its best path) or sum (all its paths in the beam)")
-    rerank_weight: float = _number(
-        2.0, "re-rank paths by the scorer's probability of their end to this power; 0: by the policy alone, as the paper"
-    )
-    blend_weight: Annotated[float, Field(ge=0, le=1e6)] | Literal["auto"] = _choice(
-        "auto", "weight of paths in the blend with the scorer; auto: the best on dev"
-    )
     reward_shaping: bool = _choice(True, "reward entities that are not known answers by the scorer's probability; false: 0")
     estimator: Literal["sum", "sampled"] = _choice("sum", "of the gradient: sum over the last hop, or sampled walks (the paper)")
     rollouts: int = _integer(5, "walks of each query in a batch", least=1, most=100_000)
@@ -118,16 +109,11 @@ class WalkerSettings(Group):
     memory_mb: int = _integer(1024, "memory of a batch; larger batches are computed in parts", least=64, most=10_000_000)
     seed: int = _integer(0, "the same seed gives the same result", most=2**63 - 1)
 
-    @property
-    def needs_scorer(self) -> bool:
-        """Whether a scorer rewards or guides the walker."""
-        return self.reward_shaping or self.guidance > 0
-
 
 class ScorerSettings(Group):
     """the one-hop model f(head, relation, tail), and its training"""
 
-    model: str = _choice("complex", "distmult, complex, conve, propagation, or pykeen:MODEL")
+    model: str = _choice("propagation", "propagation, distmult, complex, conve, or pykeen:MODEL")
     model_options: str = _choice("", 'further arguments of a PyKEEN model, as TOML: "p = 2, relation_dim = 30"')
     recipe: ScorerRecipe = _choice("modern", "source of every setting below that is not set: modern or paper")
     dimension: int = _integer(

@@ -1,7 +1,8 @@
 """Calibration of scores to probabilities by logistic regression on dev, and its reliability.
 
 The reward needs P(fact is true) for facts that are not in training. So the candidates of a dev query are all entities except its
-training answers, and its dev answers are the true ones. Test facts count as false here, as does everything that is in no file:
+training answers, and its dev answers are the true ones; entities that a method does not reach are left out. Test facts count as
+false here, as does everything that is in no file:
 the probabilities are those of "is in dev", slightly below those of "is true".
 """
 
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.errors import RunError
 from hopwalk.learning.ranking import Floats, RaggedAnswers, ScoreAllTails, candidates_among, more_at_once
 from hopwalk.learning.reached import ReachedScores
+from hopwalk.learning.run import Run
 
 NUM_BINS = 10
 MOST_QUERIES = 2000
@@ -96,6 +99,24 @@ def calibrate(score_all_tails: ScoreAllTails, dataset: Dataset) -> tuple[Calibra
     return calibration, _reliability(sample, probabilities)
 
 
+def calibration_about(score_all_tails: ScoreAllTails, dataset: Dataset) -> dict[str, Any]:
+    """Calibration and reliability for `run.json`."""
+    calibration, reliability = calibrate(score_all_tails, dataset)
+    return {"calibration": asdict(calibration), "reliability": reliability.to_dict() if reliability else None}
+
+
+def calibration_of(run: Run) -> Calibration | None:
+    """The calibration in a run folder; None if it has none."""
+    values: Any = run.about.get("calibration")
+    if values is None:
+        return None
+    try:
+        return Calibration(float(values.get("slope", 1)), float(values.get("offset", 0)), bool(values.get("is_relative", False)))
+    except (TypeError, ValueError, AttributeError):
+        problem = "run.json is damaged: its calibration cannot be read"
+        raise RunError(problem, path=run.path, remedy="Train it again.") from None
+
+
 def measure_reliability(
     score_all_tails: ScoreAllTails, calibration: Calibration, dataset: Dataset, split: str
 ) -> Reliability | None:
@@ -107,7 +128,7 @@ def measure_reliability(
 def gather_candidates(
     score_all_tails: ScoreAllTails, dataset: Dataset, split: str, *, most_bytes: int = BYTES_AT_ONCE
 ) -> ScoredCandidates | None:
-    """Candidates of at most 2,000 queries of a split, or None if there are fewer than two; `most_bytes` is for their scores."""
+    """Candidates of at most 2,000 queries of a split, or None if no two are true; `most_bytes` is for their scores."""
     queries, random = dataset.splits[split], np.random.default_rng(0)
     pairs = np.unique(np.stack([queries.heads, queries.relations], axis=1), axis=0)
     if len(pairs) < 2:
@@ -129,7 +150,7 @@ def gather_candidates(
         for query, own in enumerate(candidates, start=first):
             parts.append(_sample(own, query, random))
         first += at_once
-        at_once = more_at_once(at_once, [scores])
+        at_once = more_at_once(at_once, scores)
     return ScoredCandidates(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in ScoredCandidates.__dataclass_fields__)
     )
@@ -168,7 +189,7 @@ class _Candidates:
 def _divide_table(table: NDArray[np.float32], known: RaggedAnswers, true: RaggedAnswers) -> Iterator[_Candidates]:
     """The candidates of every query, given the scores of all entities [Q, E]."""
     scores = table.astype(np.float64)
-    highest = scores.max(axis=1)
+    highest = np.maximum(scores.max(axis=1), np.finfo(np.float64).min)  # a query may reach nothing
     log_normalisers = highest + np.log(np.exp(scores - highest[:, None]).sum(axis=1))
     (known_offsets, known_tails), (true_offsets, true_tails) = known, true
     for row in range(len(scores)):
@@ -176,8 +197,9 @@ def _divide_table(table: NDArray[np.float32], known: RaggedAnswers, true: Ragged
         is_false = np.ones(scores.shape[1], dtype=np.bool_)
         is_false[known_tails[known_offsets[row] : known_offsets[row + 1]]] = False
         is_false[answers] = False
-        false = -np.sort(-scores[row, is_false])
-        yield _Candidates(scores[row, answers], false, 0.0, 0, float(log_normalisers[row]))
+        false, true_scores = scores[row, is_false], scores[row, answers]
+        true_scores, false = true_scores[true_scores > -np.inf], -np.sort(-false[false > -np.inf])
+        yield _Candidates(true_scores, false, 0.0, 0, float(log_normalisers[row]))
 
 
 def _divide_reached(

@@ -7,7 +7,7 @@ realistic rank, the mean of the two. An answer that a method does not reach has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,7 +25,6 @@ from hopwalk.learning.reached import ReachedScores
 Floats = NDArray[np.float64]
 AllScores = NDArray[np.float32] | ReachedScores  # of Q queries: a table [Q, E] where -inf is not reached, or what walks reach
 ScoreAllTails = Callable[[Ids, Ids], AllScores]  # heads, relations [Q] → scores
-ScoreAllTailsBy = Callable[[Ids, Ids], Mapping[str, AllScores]]  # the same by several scores
 RaggedAnswers = tuple[NDArray[np.int64], Ids]  # of `KnownAnswers.answers`: offsets [Q+1], tails
 REACHED_AT_ONCE = 256  # queries scored together if the scores are those of what is reached
 Directions = Literal["tails", "both"]
@@ -89,14 +88,23 @@ def rank_answers(
 
     Memory: about `most_bytes` for scores and comparisons, whatever the number of queries and entities.
     """
-    return rank_answers_by(
-        lambda heads, relations: {"": score_all_tails(heads, relations)},
-        queries,
-        known,
-        names=[""],
-        num_entities=num_entities,
-        most_bytes=most_bytes,
-    )[""]
+    pairs = queries.heads.astype(np.int64) << 32 | queries.relations
+    order = np.argsort(pairs, kind="stable")
+    is_first = np.diff(pairs[order], prepend=-1) != 0
+    pair_rows, row_of_query = order[is_first], np.cumsum(is_first) - 1
+    ranks = Ranks(queries, np.empty(len(queries)), np.empty(len(queries)))
+    pairs_at_once, first = max(most_bytes // (8 * num_entities), 1), 0
+    while first < len(pair_rows):
+        batch = queries[pair_rows[first : first + pairs_at_once]]
+        start, end = np.searchsorted(row_of_query, [first, first + len(batch)])
+        query_rows, rows = order[start:end], row_of_query[start:end] - first
+        scores = score_all_tails(batch.heads, batch.relations)
+        higher, equal = _compare(scores, batch, rows, queries.tails[query_rows], known, num_entities)
+        ranks.optimistic[query_rows], ranks.pessimistic[query_rows] = higher + 1, higher + equal + 1
+        first += len(batch)
+        pairs_at_once = more_at_once(pairs_at_once, scores)
+        _on_ranked.get()(first, len(pair_rows))
+    return ranks
 
 
 @contextmanager
@@ -109,39 +117,9 @@ def report_progress(on_ranked: OnRanked) -> Iterator[None]:
         _on_ranked.reset(before)
 
 
-def rank_answers_by(
-    score_all_tails: ScoreAllTailsBy,
-    queries: Triples,
-    known: KnownAnswers,
-    *,
-    names: Sequence[str],
-    num_entities: int,
-    most_bytes: int = 2**28,
-) -> dict[str, Ranks]:
-    """The filtered ranks by several scores that are computed together, each under its name."""
-    pairs = queries.heads.astype(np.int64) << 32 | queries.relations
-    order = np.argsort(pairs, kind="stable")
-    is_first = np.diff(pairs[order], prepend=-1) != 0
-    pair_rows, row_of_query = order[is_first], np.cumsum(is_first) - 1
-    ranks = {name: Ranks(queries, np.empty(len(queries)), np.empty(len(queries))) for name in names}
-    pairs_at_once, first = max(most_bytes // (4 * (1 + len(names)) * num_entities), 1), 0
-    while first < len(pair_rows):
-        batch = queries[pair_rows[first : first + pairs_at_once]]
-        start, end = np.searchsorted(row_of_query, [first, first + len(batch)])
-        query_rows, rows = order[start:end], row_of_query[start:end] - first
-        found = score_all_tails(batch.heads, batch.relations)
-        for name, scores in found.items():
-            higher, equal = _compare(scores, batch, rows, queries.tails[query_rows], known, num_entities)
-            ranks[name].optimistic[query_rows], ranks[name].pessimistic[query_rows] = higher + 1, higher + equal + 1
-        first += len(batch)
-        pairs_at_once = more_at_once(pairs_at_once, found.values())
-        _on_ranked.get()(first, len(pair_rows))
-    return ranks
-
-
-def more_at_once(num_queries: int, found: Iterable[AllScores]) -> int:
-    """How many queries to score next, after so many: more of them if their scores have turned out to be no tables."""
-    return max(num_queries, REACHED_AT_ONCE) if all(isinstance(scores, ReachedScores) for scores in found) else num_queries
+def more_at_once(num_queries: int, scores: AllScores) -> int:
+    """How many queries to score next, after so many: more of them if their scores turn out to be no table."""
+    return max(num_queries, REACHED_AT_ONCE) if isinstance(scores, ReachedScores) else num_queries
 
 
 def _compare(

@@ -22,7 +22,7 @@ from hopwalk.config.settings import Settings
 from hopwalk.errors import RunError
 from hopwalk.learning.run import write_text
 from hopwalk.paper.run_spec import BUDGET, RunSpec
-from hopwalk.walker.decoding import POLICY
+from hopwalk.reasoning.evaluating import POLICY
 
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
 UNFINISHED, DATA = "unfinished", "data"
@@ -299,7 +299,7 @@ def _migrated(content: dict[str, Any]) -> dict[str, Any]:
     settings = content.get("settings")
     if isinstance(settings, dict):
         is_walker = "walker" in settings
-        groups = migrated_settings(settings if is_walker else {"scorer": settings}, is_complete=True)
+        groups = migrated_settings(settings if is_walker else {"scorer": settings})
         content["settings"] = groups if is_walker else groups["scorer"]
     if content.get("scorer"):
         content["scorer"] = _migrated(content["scorer"])

@@ -10,7 +10,7 @@ import numpy as np
 from hopwalk.paper.ledger import Ledger, Result
 from hopwalk.paper.plan import Scope
 from hopwalk.paper.run_spec import RunSpec
-from hopwalk.walker.decoding import POLICY
+from hopwalk.reasoning.evaluating import POLICY
 
 NOT_RUN = "not run"
 CUT, UNFINISHED = "†", "‡"  # explained below every table that has them

@@ -13,7 +13,7 @@ SMALL = ("umls", "kinship")  # these have five seeds, and scorers by the paper's
 NO_SCORER = "none"  # the model of a walker without a scorer
 # Settings of the length, evaluation and memory of training: they change how far a run comes, not which run it is. A run that is
 # also trained on dev takes its blend from one that is not.
-BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_queries", "memory_mb", "train_on_valid", "blend_weight"})
+BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_queries", "memory_mb", "train_on_valid"})
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class RunSpec:
     def _changes(self) -> list[str]:
         """The settings that differ from the recipe, as `name=value`."""
         has_no_scorer = self.kind == "walker" and self.model == NO_SCORER
-        changes = ["walker.reward_shaping=false", "walker.guidance=0.0"] if has_no_scorer else []
+        changes = ["walker.reward_shaping=false"] if has_no_scorer else []
         changes += self.overrides
         if self.most_epochs:
             recipe = [f"{self.kind}.recipe={self.recipe}", *([f"scorer.model={self.model}"] if self.kind == "scorer" else [])]
@@ -72,8 +72,8 @@ class RunSpec:
 
     @property
     def needs_scorer(self) -> bool:
-        """Whether it is a walker that a scorer rewards or guides."""
-        return self.kind == "walker" and self.settings.walker.needs_scorer
+        """Whether it is a walker that a scorer rewards."""
+        return self.kind == "walker" and self.settings.walker.reward_shaping
 
     @property
     def scorer(self) -> RunSpec:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.learning.reached import ReachedScores
-from hopwalk.propagation.forward import forget
+from hopwalk.propagation.explaining import make_beam
 from hopwalk.propagation.frontier import Capacity, Workspace, make_workspace
 from hopwalk.propagation.graph import Floats, Int32s, Int64s, RunGraph
 from hopwalk.propagation.kernels import compile_kernels
@@ -27,17 +27,14 @@ FIRST_CAPACITY = Capacity(4096, 1024, 8192, 16384)
 NO_EDGES = np.empty(0, dtype=np.float32)
 
 
-class EdgeGradients(NamedTuple):
-    """The derivative of a score by a weight of 1 on every edge that carried a message [M].
+class Candidates(NamedTuple):
+    """The scores of some entities [N], and paths that may carry them [N, B, L].
 
-    Those of layer l are at `offsets[l]:offsets[l + 1]`.
+    A path is the positions of its edges in the graph, the first edge first, and -1 behind the last; an empty one is none.
     """
 
-    offsets: Int64s
-    sources: Int32s
-    relations: Int32s
-    targets: Int32s
-    values: Floats
+    scores: Floats
+    paths: Int64s
 
 
 def options_of(settings: PropagationSettings, *, drop: float = 0.0) -> Options:
@@ -123,28 +120,41 @@ class Engine:
         entities, scores = (np.concatenate([part[column] for part in parts]) for column in range(2))
         return ReachedScores(offsets, entities, scores, per_query.unreached)
 
-    def explain(self, tasks: Tasks, shared: Shared, per_query: PerQuery, entity: int) -> EdgeGradients | None:
-        """The derivatives of an entity's score by the edges of the only query; None if the entity is not reached."""
-        transposed = Transposed(*(np.ascontiguousarray(matrix.swapaxes(1, 2)) for matrix in (shared.weight, shared.source)))
+    def score_entities(self, tasks: Tasks, shared: Shared, per_query: PerQuery, entities: Int32s) -> Floats:
+        """The score of one entity for each query [Q]; the queries have one relation, and `per_query` one row."""
+        scores = np.full(len(entities), np.nan, dtype=np.float32)
         options = options_of(self.settings)
-        found = -1
+
+        def work(workspace: Workspace, counter: Any, needed: Any) -> None:
+            self.kernels.score_entities(
+                self.graph, tasks, shared, per_query, options, workspace, entities, scores, counter, needed
+            )
+
         with self._lock:
-            while found == -1:
-                d_shared = Shared(*(np.zeros((1, *array.shape), dtype=np.float32) for array in shared))
-                gradient = PerQuery(*(np.zeros_like(array) for array in per_query))
-                workspace, needed = self._workspaces[0], np.zeros(4, dtype=np.int64)
-                values = np.zeros(self._capacity.edges, dtype=np.float32)
-                found = self.kernels.explain(
-                    self.graph, tasks, shared, transposed, per_query, options, workspace, d_shared, gradient, values,
-                    entity, needed,
+            while np.isnan(scores).any():
+                self._share_out(work)
+        return scores
+
+    def explain(self, tasks: Tasks, shared: Shared, per_query: PerQuery, entities: Int32s, num_paths: int) -> Candidates:
+        """Simple paths from the head of the only query to each entity [N] whose edges have the largest derivatives."""
+        transposed = Transposed(*(np.ascontiguousarray(matrix.swapaxes(1, 2)) for matrix in (shared.weight, shared.source)))
+        no_shared, no_query = (
+            kind(*(np.empty((0,) * (array.ndim + extra), dtype=np.float32) for array in arrays))
+            for kind, arrays, extra in ((Shared, shared, 1), (PerQuery, per_query, 0))
+        )
+        found = Candidates(
+            np.empty(len(entities), dtype=np.float32), np.empty((len(entities), num_paths, self.settings.layers), dtype=np.int64)
+        )
+        options, is_done = options_of(self.settings), False
+        with self._lock:
+            while not is_done:
+                needed, beam = np.zeros(4, dtype=np.int64), make_beam(self._capacity.rows, self._capacity.edges, num_paths)
+                is_done = self.kernels.explain(
+                    self.graph, tasks, shared, transposed, per_query, options, self._workspaces[0], no_shared, no_query,
+                    entities, beam, *found, needed,
                 )  # fmt: skip
-                if found == -1:
-                    self._enlarge([needed])
-            if found < 0:
-                return None
-            edges = _edges_of(workspace, self.settings.layers, values)
-            forget(found, workspace)
-        return edges
+                self._enlarge([needed])
+        return found
 
     def _share_out(self, work: Any) -> None:
         """Call `work` in every thread; enlarge the workspaces if one was too small."""
@@ -168,20 +178,6 @@ class Engine:
     def _workspace(self) -> Workspace:
         settings = self.settings
         return make_workspace(self.num_entities, settings.layers, settings.width, self._capacity, has_max=settings.has_max)
-
-
-def _edges_of(workspace: Workspace, num_layers: int, values: Floats) -> EdgeGradients:
-    """The edges that a workspace holds after a forward pass, with their derivatives."""
-    ws, offsets = workspace, np.zeros(num_layers + 1, dtype=np.int64)
-    ends = np.append(0, ws.sender_run_ends[: ws.sender_starts[num_layers]])
-    for layer in range(num_layers):
-        last_run = ends[ws.sender_starts[layer + 1]]
-        offsets[layer + 1] = ws.run_ends[last_run - 1] if last_run else 0
-    num_runs, num_edges = int(ends[-1]), int(offsets[-1])
-    edges_of_runs = np.diff(ws.run_ends[:num_runs], prepend=0)
-    sources = np.repeat(np.repeat(ws.nodes[ws.senders[: len(ends) - 1]], np.diff(ends)), edges_of_runs)
-    relations = np.repeat(ws.run_relations[:num_runs], edges_of_runs)
-    return EdgeGradients(offsets, sources, relations, ws.nodes[ws.edge_nodes[:num_edges]], values[:num_edges])
 
 
 class _MeanLoss(torch.autograd.Function):
@@ -280,7 +276,7 @@ class Propagation(nn.Module):
     @torch.no_grad()
     def score_reached(self, engine: Engine, tasks: Tasks) -> ReachedScores:
         """The scores of the entities that each query reaches; cost and memory do not depend on the number of entities."""
-        return engine.score(tasks, *self._arrays(tasks))
+        return engine.score(tasks, *self.arrays(tasks.relations))
 
     def score_all(self, engine: Engine, tasks: Tasks) -> tuple[Floats, Int64s]:
         """Scores of all entities [Q, E], and the number of entities reached [Q]."""
@@ -288,12 +284,8 @@ class Propagation(nn.Module):
         return reached.dense(engine.num_entities), reached.num_reached
 
     @torch.no_grad()
-    def explain(self, engine: Engine, tasks: Tasks, entity: int) -> EdgeGradients | None:
-        """The derivatives of an entity's score by the edges of the only query; None if the entity is not reached."""
-        return engine.explain(tasks, *self._arrays(tasks), entity)
-
-    def _arrays(self, tasks: Tasks) -> tuple[Shared, PerQuery]:
-        """The parameters for the kernels."""
+    def arrays(self, relations: Int32s) -> tuple[Shared, PerQuery]:
+        """The parameters as arrays: those that all queries share, and those of the query relations [Q]."""
         shared: Any = self.shared()
-        per_query: Any = self.per_query(torch.from_numpy(tasks.relations).long())
+        per_query: Any = self.per_query(torch.from_numpy(relations).long())
         return Shared(*(tensor.detach().numpy() for tensor in shared)), PerQuery(*(tensor.numpy() for tensor in per_query))

@@ -1,75 +1,90 @@
-"""The walks behind a score: candidates by the derivatives of the score, then each is taken away to see what it carries."""
+"""The paths behind a score: candidates by the derivatives of the score, then each is taken away to see what it carries."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hopwalk.propagation.graph import Int64s, hidden_edges
-from hopwalk.propagation.model import EdgeGradients
+from hopwalk.data.relation_ids import RelationIds
+from hopwalk.data.triples import Triples
+from hopwalk.learning.scorer import ScoredPath, Step
+from hopwalk.propagation.graph import Int32s, Int64s, RunGraph, hidden_edges
+from hopwalk.propagation.model import Engine, Propagation
+from hopwalk.propagation.parameters import PerQuery, Shared
 from hopwalk.propagation.queries import plain_tasks
-from hopwalk.propagation.scorer import PropagationScorer
 
-Step = tuple[int, int]  # relation, entity
-MOST_EDGES = 400  # of a layer: those of largest derivative
-MOST_PARTIAL = 6  # walks kept at a node
-
-
-@dataclass(frozen=True)
-class ScoredPath:
-    """A simple path from the head, and how far the score falls without its edges."""
-
-    steps: tuple[Step, ...]
-    drop: float
+NUM_CANDIDATES = 12  # paths of an entity that are taken away one by one
 
 
 def paths_behind(
-    scorer: PropagationScorer, head: int, relation: int, entity: int, *, num_paths: int, hidden: Int64s, num_candidates: int = 12
-) -> tuple[float, list[ScoredPath]]:
-    """The score of an entity above that of entities out of reach, and the paths without which it falls furthest.
+    model: Propagation,
+    engine: Engine,
+    head: int,
+    relation: int,
+    entities: Sequence[int],
+    *,
+    num_paths: int,
+    hidden: Triples | None = None,
+) -> list[list[ScoredPath]]:
+    """The simple paths without which the scores of some entities fall furthest, for each the best first.
 
-    `hidden` are edges that the query does not see.
+    Paths without which the score rises are left out, unless an entity has no other. The query does not see the facts `hidden`.
     """
-    tasks = plain_tasks(np.array([head]), np.array([relation]), [hidden])
-    gradients = scorer.model.explain(scorer.engine, tasks, entity)
-    if gradients is None:
-        return 0.0, []
-    candidates = best_paths(gradients, head, entity, num_candidates)
-    removed = [np.union1d(hidden, edges_of_path(scorer, head, steps)) for steps in candidates]
-    count = len(removed) + 1
-    tasks = plain_tasks(np.full(count, head), np.full(count, relation), [hidden, *removed])
-    scores = scorer.model.score_all(scorer.engine, tasks)[0][:, entity]
-    found = [ScoredPath(steps, float(scores[0] - without)) for steps, without in zip(candidates, scores[1:], strict=True)]
-    unreached = float(scorer.model.unreached[relation].detach())
-    return float(scores[0]) - unreached, sorted(found, key=lambda path: -path.drop)[:num_paths]
+    graph, relation_ids = engine.graph, RelationIds(model.num_relations // 2)
+    unseen = np.empty(0, dtype=np.int64) if hidden is None else edges_of_facts(graph, relation_ids, hidden)
+    ends = np.array(entities, dtype=np.int32)
+    arrays = model.arrays(np.array([relation], dtype=np.int32))
+    tasks = plain_tasks(np.array([head]), np.array([relation]), [unseen])
+    scores, paths = engine.explain(tasks, *arrays, ends, max(NUM_CANDIDATES, num_paths))
+    owners, numbers = np.nonzero(paths[:, :, 0] >= 0)
+    candidates = [path[path >= 0] for path in paths[owners, numbers]]
+    removed = [np.union1d(unseen, with_inverses(graph, relation_ids, path)) for path in candidates]
+    left = _scores_without(engine, arrays, head, relation, ends[owners], removed)
+    found: list[list[ScoredPath]] = [[] for _ in entities]
+    for owner, path, score in zip(owners.tolist(), candidates, left.tolist(), strict=True):
+        total = float(scores[owner] - arrays[1].unreached[0])
+        drop = float(scores[owner]) - score
+        share = min(drop / total, 1.0) if total > 0 else 0.0
+        found[owner].append(ScoredPath(steps_of(graph, path), drop, share))
+    return [_best(paths, num_paths) for paths in found]
 
 
-def edges_of_path(scorer: PropagationScorer, head: int, steps: tuple[Step, ...]) -> Int64s:
-    """The positions of a path's edges and of their inverses, sorted."""
-    entities = np.array([head, *(entity for _, entity in steps)], dtype=np.int32)
-    relations = np.array([relation for relation, _ in steps], dtype=np.int32)
-    inverses = scorer.relation_ids.inverse(relations).astype(np.int32)
-    offsets = np.arange(len(steps) + 1, dtype=np.int64)
-    graph = scorer.engine.graph
-    return np.unique(hidden_edges(graph, entities[:-1], relations, inverses, offsets, entities[1:], all_between=False)[1])
+def _best(paths: list[ScoredPath], count: int) -> list[ScoredPath]:
+    """The paths that carry most; one that carries nothing only if there is no other."""
+    ordered = sorted(paths, key=lambda path: -path.drop)
+    return [path for path in ordered if path.drop > 0][:count] or ordered[:1]
 
 
-def best_paths(gradients: EdgeGradients, head: int, entity: int, count: int) -> list[tuple[Step, ...]]:
-    """The simple paths from head to entity with the largest sums of derivatives; layers may be skipped, as states persist."""
-    partial: dict[int, list[tuple[float, tuple[Step, ...]]]] = {head: [(0.0, ())]}
-    for layer in range(len(gradients.offsets) - 1):
-        rows = np.arange(gradients.offsets[layer], gradients.offsets[layer + 1])
-        rows = rows[gradients.values[rows] > 0]
-        rows = rows[np.argsort(-gradients.values[rows], kind="stable")[:MOST_EDGES]]
-        added: dict[int, list[tuple[float, tuple[Step, ...]]]] = {}
-        columns = (gradients.sources, gradients.relations, gradients.targets, gradients.values)
-        for source, relation, target, value in zip(*(column[rows].tolist() for column in columns), strict=True):
-            for weight, steps in partial.get(source, ()):
-                if target != head and all(target != passed for _, passed in steps):
-                    added.setdefault(target, []).append((weight + value, (*steps, (relation, target))))
-        for target, walks in added.items():
-            best = {steps: weight for weight, steps in sorted([*partial.get(target, ()), *walks], key=lambda walk: walk[0])}
-            most = count if target == entity else MOST_PARTIAL
-            partial[target] = sorted(((weight, steps) for steps, weight in best.items()), key=lambda walk: -walk[0])[:most]
-    return [steps for _, steps in partial.get(entity, ()) if steps]
+def _scores_without(
+    engine: Engine, arrays: tuple[Shared, PerQuery], head: int, relation: int, entities: Int32s, removed: list[Int64s]
+) -> NDArray[np.float32]:
+    """The score of each entity if the edges beside it were not there [N]."""
+    count = len(entities)
+    tasks = plain_tasks(np.full(count, head), np.full(count, relation), removed)
+    return engine.score_entities(tasks, *arrays, entities)
+
+
+def edges_of_facts(graph: RunGraph, relation_ids: RelationIds, facts: Triples) -> Int64s:
+    """The sorted positions of the edges of facts and of their inverses, without facts that the graph does not have."""
+    offsets = np.arange(len(facts) + 1, dtype=np.int64)
+    inverses = relation_ids.inverse(facts.relations).astype(np.int32)
+    columns = facts.heads.astype(np.int32), facts.relations.astype(np.int32), inverses
+    return np.unique(hidden_edges(graph, *columns, offsets, facts.tails.astype(np.int32), all_between=False)[1])
+
+
+def with_inverses(graph: RunGraph, relation_ids: RelationIds, path: Int64s) -> Int64s:
+    """The sorted positions of some edges and of their inverses."""
+    runs = _runs_of(graph, path)
+    sources = np.searchsorted(graph.run_offsets, runs, side="right") - 1
+    return edges_of_facts(graph, relation_ids, Triples(sources.astype(np.int32), graph.run_relations[runs], graph.tails[path]))
+
+
+def steps_of(graph: RunGraph, path: Int64s) -> tuple[Step, ...]:
+    """The relations of some edges and the entities that they lead to."""
+    return tuple(zip(graph.run_relations[_runs_of(graph, path)].tolist(), graph.tails[path].tolist(), strict=True))
+
+
+def _runs_of(graph: RunGraph, edges: Int64s) -> NDArray[np.int64]:
+    return np.searchsorted(graph.run_starts, edges, side="right") - 1

@@ -16,6 +16,7 @@ from hopwalk.learning.reached import ReachedScores
 from hopwalk.learning.scorer import PathScorer, ScoredPath
 from hopwalk.propagation.graph import Int64s, build_run_graph
 from hopwalk.propagation.model import Engine, Propagation
+from hopwalk.propagation.paths import paths_behind
 from hopwalk.propagation.queries import hidden_positions, plain_tasks
 
 QUERIES_AT_ONCE = 64  # parameters of so many queries are held at once
@@ -84,10 +85,7 @@ class PropagationScorer(PathScorer):
         self, head: int, relation: int, entities: Sequence[int], *, num_paths: int = 3, hidden: Triples | None = None
     ) -> list[list[ScoredPath]]:
         """The paths that carry the scores of some entities, for each the best first; none for an entity out of reach."""
-        from hopwalk.propagation.paths import explain_answers  # type: ignore[attr-defined, unused-ignore]
-
-        found: list[list[ScoredPath]] = explain_answers(self, head, relation, entities, num_paths=num_paths, hidden=hidden)
-        return found
+        return paths_behind(self.model, self.engine, head, relation, entities, num_paths=num_paths, hidden=hidden)
 
     def with_graph(self, facts: Triples, num_entities: int) -> Self:
         """The same model on another graph, which may have more entities; both share their parameters."""

@@ -10,7 +10,7 @@ from typing import Any
 from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
-from hopwalk.learning.calibration import Calibration, calibrate, measure_reliability
+from hopwalk.learning.calibration import Calibration, calibrate, calibration_of, measure_reliability
 from hopwalk.learning.callbacks import Callback, TensorBoard
 from hopwalk.learning.run import FINISHED, Run, copy_run, refuse_used_folder
 from hopwalk.learning.scorer import Scorer
@@ -22,7 +22,6 @@ from hopwalk.scorers.models import PROPAGATION, PYKEEN, build_any_scorer, is_pro
 from hopwalk.scorers.training import ScorerLearner
 
 SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
-RETRAIN = "Train it again."
 
 
 def train_into(
@@ -101,18 +100,9 @@ def load_scorer(path: str | Path) -> Scorer:
     dataset, settings = run.dataset, run.settings.scorer
     scorer = build_any_scorer(dataset, run.settings)
     load_arrays(scorer, best_arrays(run, scorer, settings.model))
-    scorer.calibration = calibration_of(run)
+    scorer.calibration = calibration_of(run) or Calibration()
     scorer.eval()
     return scorer
-
-
-def calibration_of(run: Run) -> Calibration:
-    """The calibration in the run folder."""
-    values: Any = run.about.get("calibration", {})
-    try:
-        return Calibration(float(values.get("slope", 1)), float(values.get("offset", 0)), bool(values.get("is_relative", False)))
-    except (TypeError, ValueError, AttributeError):
-        raise RunError("run.json is damaged: its calibration cannot be read", path=run.path, remedy=RETRAIN) from None
 
 
 def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
@@ -146,6 +136,6 @@ def _load_ensemble(run: Run) -> Ensemble:
     for name in names:
         Run.open(run.path / "members" / name).require_same_data(run.dataset)
     ensemble = Ensemble([load_scorer(run.path / "members" / name) for name in names])
-    ensemble.calibration = calibration_of(run)
+    ensemble.calibration = calibration_of(run) or Calibration()
     ensemble.eval()
     return ensemble

@@ -213,7 +213,7 @@ class _Search:
 
     def prepare(self, scorer_run: Path | None) -> None:
         """Train the walker's scorer once, enqueue interrupted trials again, and begin a new study with the recipe's values."""
-        if self._what == WALKER and self._settings.walker.needs_scorer:
+        if self._what == WALKER and self._settings.walker.reward_shaping:
             self._scorer = scorer_run or self._trained_scorer()
         for interrupted in self._study.get_trials(states=(self._states.RUNNING,)):
             attributes = {"folder": interrupted.user_attrs.get("folder", f"trial-{interrupted.number}")}

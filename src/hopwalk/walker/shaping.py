@@ -1,4 +1,4 @@
-"""The scorer's logits of every entity for the walker: for the shaped reward, the guided policy and the blend."""
+"""Reward shaping (§2.5): f(e_s, r_q, e_T) of every entity, by a pretrained scorer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from torch import Tensor
 from hopwalk.learning.scorer import Scorer
 
 
-class ScorerLogits:
-    """The calibrated logits of all entities for queries. On small graphs those of all possible queries are computed once."""
+class Shaping:
+    """The calibrated probabilities of a scorer. On small graphs those of all possible queries are computed once."""
 
     def __init__(self, scorer: Scorer, *, most_cached_bytes: int = 2**26) -> None:
         self._scorer = scorer
@@ -20,12 +20,12 @@ class ScorerLogits:
             relations = torch.arange(scorer.relation_ids.num_directed).repeat(scorer.num_entities)
             self._cached = self._compute(heads, relations)
 
-    def of(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The logit of P(entity is an answer) of every entity for every query [Q, E]."""
+    def f(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """f of every entity for every query, in [0, 1] [Q, E]."""
         if self._cached is None:
             return self._compute(heads, relations)
         return self._cached[heads * self._scorer.relation_ids.num_directed + relations]
 
     @torch.no_grad()
     def _compute(self, heads: Tensor, relations: Tensor) -> Tensor:
-        return self._scorer.log_odds_of_all_tails(heads, relations).contiguous()
+        return self._scorer.probability_of_all_tails(heads, relations).contiguous()
