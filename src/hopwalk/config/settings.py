@@ -85,7 +85,10 @@ class WalkerSettings(Group):
     uses_entities: bool = _choice(True, "false: an action is its relation only, as in MINERVA without entity embeddings")
     pooling: Literal["max", "sum"] = _choice("max", "score of an answer: max (its best path) or sum (all its paths in the beam)")
     reward_shaping: bool = _choice(True, "reward entities that are not known answers by the scorer's probability; false: 0")
-    estimator: Literal["sum", "sampled"] = _choice("sum", "of the gradient: sum over the last hop, or sampled walks (the paper)")
+    estimator: Literal["likelihood", "sum", "sampled"] = _choice(
+        "sum",
+        "of the gradient: likelihood of the answers, sum of the reward over the last hop, or sampled walks (the paper)",
+    )
     rollouts: int = _integer(5, "walks of each query in a batch", least=1, most=100_000)
     action_dropout: float = _share(0.5, "α: share of the actions masked when a walk is sampled")
     entropy: float = _number(0.02, "β: weight of the policy's entropy")
