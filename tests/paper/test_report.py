@@ -107,7 +107,7 @@ def test_the_best_are_chosen_by_kind(tmp_path: Path):
     assert {title: group.results[0].name for title, group in best_of(view, "umls").items()} == {
         "walker alone": "umls-good-0",
         "embedding scorer": "umls-complex-modern-0",
-        "differentiable rules": "umls-drum-modern-0",
+        "DRUM": "umls-drum-modern-0",
         "propagation": "umls-propagation-modern-0",
     }
 

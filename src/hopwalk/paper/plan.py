@@ -31,6 +31,7 @@ QUICK = (
     "scorer.epochs=10",
     "scorer.dimension=50",
     "propagation.queries=2000",
+    "rules.queries=2000",
     "walker.epochs=2",
     "walker.evaluate_every=1",
     "walker.rollouts=5",
@@ -106,7 +107,7 @@ def _table_2(scope: Scope) -> Iterable[RunSpec]:
         for seed in scope.seeds_or((0,)):
             for recipe in ("modern", "paper") if data in SMALL else ("modern",):
                 yield from (scope.scorer(data, model, recipe, seed) for model in SCORERS)
-            yield scope.scorer(data, "propagation", "modern", seed)
+            yield from (scope.scorer(data, model, "modern", seed) for model in (*RULE_MODELS, "propagation"))
             yield from (scope.walker(data, model, "modern", seed) for model in ("complex", "propagation"))
             yield scope.walker(data, NO_SCORER, "minerva", seed)
             yield from (scope.walker(data, model, "paper", seed) for model in SHAPING)

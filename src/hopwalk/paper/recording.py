@@ -115,7 +115,7 @@ def command_of(run: Run) -> str:
     own = getattr(run.settings, kind)
     overrides = [f"{kind}.recipe={own.recipe}", f"{kind}.seed={own.seed}"]
     if kind == "scorer":
-        overrides += [f"scorer.model={own.model}", f"propagation.seed={own.seed}"]
+        overrides += [f"scorer.model={own.model}", f"propagation.seed={own.seed}", f"rules.seed={own.seed}"]
         options = f"--scorer {own.model} --recipe {own.recipe} --seed {own.seed}"
     else:
         reward = about_scorer(run.path)

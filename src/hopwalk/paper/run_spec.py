@@ -10,7 +10,7 @@ from hopwalk.config.loading import load_settings
 from hopwalk.config.settings import Settings
 
 SMALL = ("umls", "kinship")  # these have five seeds, and scorers by the paper's recipe, whose 1,000 epochs are long elsewhere
-SCORER_GROUPS = ("scorer.", "propagation.")  # prefixes of the settings of scorers
+SCORER_GROUPS = ("scorer.", "propagation.", "rules.")  # prefixes of the settings of scorers
 NO_SCORER = "none"  # the model of a walker without a scorer
 WALKING_SCORERS = ("propagation", "neural-lp", "drum")  # they score by walks; their budget is a number of queries
 # Settings of the length, evaluation and memory of training: they change how far a run comes, not which run it is.
@@ -51,7 +51,8 @@ class RunSpec:
     def all_overrides(self) -> list[str]:
         """All settings that differ from the defaults, as `name=value`: recipe, seed, model and changes."""
         recipe = [f"{self.kind}.recipe={self.recipe}", f"{self.kind}.seed={self.seed}"]
-        model = [f"scorer.model={self.model}", f"propagation.seed={self.seed}"] if self.kind == "scorer" else []
+        seeds = [f"propagation.seed={self.seed}", f"rules.seed={self.seed}"]
+        model = [f"scorer.model={self.model}", *seeds] if self.kind == "scorer" else []
         return [*recipe, *model, *self._changes]
 
     @property

@@ -28,12 +28,14 @@ from hopwalk.paper.run_spec import BUDGET, NO_SCORER, SMALL, RunSpec
 from hopwalk.utils.text import duration
 
 MODEL_TITLES = {"distmult": "DistMult", "complex": "ComplEx", "conve": "ConvE", "neural-lp": "NeuralLP", "drum": "DRUM"}
-ALONE, EMBEDDINGS, RULES, PROPAGATION = "walker alone", "embedding scorer", "differentiable rules", "propagation"
+ALONE, EMBEDDINGS, PROPAGATION = "walker alone", "embedding scorer", "propagation"
+NEURAL_LP, DRUM = (MODEL_TITLES[model] for model in RULE_MODELS)
 BEYOND: dict[str, Callable[[Result], bool]] = {  # our best runs of any settings: title → whether a run is one
     ALONE: lambda result: result.kind == "walker",
     EMBEDDINGS: lambda result: result.is_embedding_scorer,
-    RULES: lambda result: result.kind == "scorer" and result.model in RULE_MODELS,
-    PROPAGATION: lambda result: result.kind == "scorer" and result.model == PROPAGATION,
+    NEURAL_LP: lambda result: result.kind == "scorer" and result.model == "neural-lp",
+    DRUM: lambda result: result.kind == "scorer" and result.model == "drum",
+    PROPAGATION: lambda result: result.kind == "scorer" and result.model == "propagation",
 }
 ABLATIONS = {  # title → scorer, recipe
     "paper, ConvE": ("conve", "paper"),
@@ -109,11 +111,13 @@ def _models_on(view: ResultView, data: str) -> Table:
         with_dev = view.group(spec, trained_on_dev=True)
         if with_dev.results:
             rows.append(_row(f"{title}, trained on dev too", spec.recipe, with_dev, papers.get(title)))
-    run_by_us = {title for title, _ in runs_of_table_2(view.scope, data)}
+    with_row = {title for title, _ in runs_of_table_2(view.scope, data)}
     for title, numbers in TABLE_2_QUOTED[data].items():
-        if title not in run_by_us:
+        if title not in with_row:
             rows.append((f"{title}, quoted", "", "", *(f"({number:.1f})" for number in numbers), "", "", "", ""))
     for title, group in best_of(view, data).items():
+        if title in with_row:
+            continue
         first = group.finished[0]
         name = (first.name if first.kind == "ensemble" else first.name.rpartition("-")[0]).removeprefix(f"{data}-")
         rows.append(_row(f"best {title}", name, group, None))
@@ -196,7 +200,7 @@ def _summary(view: ResultView) -> Table:
             lines.setdefault(title, []).append(beside(text, papers[title][2] if title in papers else None))
     of_best = {data: best_of(view, data) for data in view.scope.data_sets}
     for title in BEYOND:
-        if any(title in found for found in of_best.values()):
+        if title not in lines and any(title in found for found in of_best.values()):
             lines[f"best {title}"] = [found[title].text("test") if title in found else NOT_RUN for found in of_best.values()]
     columns = ("MRR", *(TITLES[data] for data in view.scope.data_sets))
     return Table(
