@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hopwalk import api
 from tests.support.commands import command
-from tests.support.villages import ALONE, VILLAGE, settings_of
+from tests.support.villages import ALONE, VILLAGE, settings_of, train_walker
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +15,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     folder = tmp_path_factory.mktemp("compared")
     values = (ALONE | {"walker.epochs": 1, "walker.learning_rate": 1e-9}, {"walker.epochs": 1, "scorer.epochs": 1})
     first, second = (
-        api.train(VILLAGE, settings_of(value), out=folder / name).path for name, value in zip("ab", values, strict=True)
+        train_walker(VILLAGE, settings_of(value), out=folder / name).path for name, value in zip("ab", values, strict=True)
     )
     return str(first), str(second)
 

@@ -9,7 +9,7 @@ from hopwalk import api
 from hopwalk.errors import DataError, HopwalkError, RunError, SettingsError
 from hopwalk.learning.metrics import paired_bootstrap
 from hopwalk.reasoning.comparing import Comparison
-from tests.support.villages import ALONE, VILLAGE, settings_of, village_of
+from tests.support.villages import ALONE, VILLAGE, settings_of, train_walker, village_of
 
 
 def test_a_difference_and_its_interval_by_hand():
@@ -40,14 +40,14 @@ def test_p_values_of_chance_are_level():
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A walker guided by its scorer: one epoch is enough to find uncles."""
     settings = settings_of({"walker.epochs": 1, "scorer.epochs": 1})
-    return api.train(VILLAGE, settings, out=tmp_path_factory.mktemp("learnt") / "run").path
+    return train_walker(VILLAGE, settings, out=tmp_path_factory.mktemp("learnt") / "run").path
 
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A walker without a scorer that has learnt almost nothing."""
     settings = settings_of(ALONE | {"walker.epochs": 1, "walker.learning_rate": 1e-9})
-    return api.train(VILLAGE, settings, out=tmp_path_factory.mktemp("short") / "run").path
+    return train_walker(VILLAGE, settings, out=tmp_path_factory.mktemp("short") / "run").path
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_comparisons_that_are_refused(short: Path, arguments: dict, error: type[
 
 
 def test_runs_of_other_data_are_refused(short: Path, tmp_path: Path):
-    other = api.train(village_of(12), settings_of(ALONE | {"walker.epochs": 1}), out=tmp_path / "run").path
+    other = train_walker(village_of(12), settings_of(ALONE | {"walker.epochs": 1}), out=tmp_path / "run").path
     with pytest.raises(RunError, match="the runs are of different data"):
         api.compare(short, other)
 

@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 
 import hopwalk
-from hopwalk import api
 from hopwalk.config.settings import changed
 from hopwalk.errors import DataError, UnknownNameError
 from hopwalk.reasoning.facts import read_facts
 from hopwalk.reasoning.reasoner import Reasoner
 from tests.support.helpers import dataset_of
-from tests.support.villages import ALONE, VILLAGE, settings_of
+from tests.support.villages import ALONE, VILLAGE, settings_of, train_walker
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def test_added_facts_may_be_known_inverse_or_none(reasoner: Reasoner):
 def test_the_fan_out_limit_does_not_cut_added_facts(tmp_path: Path):
     star = dataset_of([("hub", "r", f"leaf {number}") for number in range(9)] + [("far", "s", "end")])
     settings = changed(settings_of(ALONE | {"walker.epochs": 1}), {"graph.fan_out": 2})
-    reasoner = hopwalk.load(api.train(star, settings, out=tmp_path / "run").path)
+    reasoner = hopwalk.load(train_walker(star, settings, out=tmp_path / "run").path)
     more = reasoner.with_facts([("hub", "s", "far"), ("hub", "s", "end")])
     paths = [str(path) for answer in more.ask("hub", "s", k=20, num_paths=9) for path in answer.paths]
     assert {"hub —s→ far", "hub —s→ end"} <= {*paths}

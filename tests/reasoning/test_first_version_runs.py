@@ -10,7 +10,7 @@ import pytest
 from hopwalk import api
 from hopwalk.config.settings import changed
 from hopwalk.learning.run import Run
-from tests.support.villages import ALONE, settings_of, village_of
+from tests.support.villages import ALONE, settings_of, train_walker, village_of
 
 RUNS = Path(__file__).parents[1] / "support" / "first_version_runs"
 SMALL = {"walker.dimension": 4, "walker.history_dimension": 4, "scorer.dimension": 4, "walker.epochs": 3, "scorer.epochs": 3}
@@ -54,7 +54,7 @@ def test_scorers_have_the_same_metrics(runs: Path, expected: Any, name: str):
 
 
 def test_an_interrupted_walker_resumes_to_the_same_result(runs: Path, expected: Any):
-    run = api.train(village_of(6), settings_of(SMALL | ALONE), out=runs / "interrupted", resume=True)
+    run = train_walker(village_of(6), settings_of(SMALL | ALONE), out=runs / "interrupted", resume=True)
     assert run.is_finished and run.about["epochs"] == 3
     assert run.about["valid_mrr"] == expected["resumed"]
 

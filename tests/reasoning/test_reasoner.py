@@ -11,7 +11,7 @@ import hopwalk
 from hopwalk import api
 from hopwalk.errors import RunError, SettingsError
 from hopwalk.reasoning.reasoner import Reasoner
-from tests.support.villages import ALONE, VILLAGE, settings_of
+from tests.support.villages import ALONE, VILLAGE, settings_of, train_walker
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_readable_names_and_keys(tmp_path: Path):
     ]
     (tmp_path / "wiki" / "train.tsv").write_text("".join("\t".join(fact) + "\n" for fact in facts))
     (tmp_path / "wiki" / "labels.tsv").write_text("Q1\tAda\nQ3\tUlm\nP1\tworks for\nP3\tlives in\n")
-    run = api.train(hopwalk.load_dataset(tmp_path / "wiki"), settings_of(ALONE | {"walker.epochs": 1}), out=tmp_path / "run")
+    run = train_walker(hopwalk.load_dataset(tmp_path / "wiki"), settings_of(ALONE | {"walker.epochs": 1}), out=tmp_path / "run")
     reasoner = hopwalk.load(run.path)
     answers = reasoner.ask("ada", "Lives In", k=9)
     (ulm,) = [answer for answer in answers if answer.key == "Q3"]

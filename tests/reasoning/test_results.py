@@ -9,12 +9,11 @@ import polars as pl
 import pytest
 
 import hopwalk
-from hopwalk import api
 from hopwalk.reasoning.reasoner import Reasoner
 from hopwalk.reasoning.results import Answers
 from hopwalk.reasoning.values import Answer, Edge, ReasoningPath
 from tests.support.helpers import dataset_of
-from tests.support.villages import ALONE, settings_of
+from tests.support.villages import ALONE, settings_of, train_walker
 
 PATH = ReasoningPath("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), -1.0)
 OTHER = ReasoningPath("steroid", (Edge("treats", "eicosanoid"),), -2.0)
@@ -66,7 +65,7 @@ def test_an_entity_without_edges(tmp_path: Path):
     lonely = dataset_of([("a", "r", "b"), ("b", "r", "c")], [("island", "r", "a")])
     found = {}
     for name, values in (("alone", ALONE), ("with scorer", {})):
-        run = api.train(lonely, settings_of(values | {"walker.epochs": 1, "scorer.epochs": 1}), out=tmp_path / name)
+        run = train_walker(lonely, settings_of(values | {"walker.epochs": 1, "scorer.epochs": 1}), out=tmp_path / name)
         found[name] = hopwalk.load(run.path).ask("island", "r", only_new=True)
     assert found["alone"].note == "No path of ≤ 2 hops reaches an answer."
     assert found["with scorer"].note == "No path of ≤ 2 hops reaches an answer: these are ranked by the scorer alone."
