@@ -49,7 +49,7 @@ def test_why_not(tmp_path: Path):
     assert reasoner.explain("a", "likes", "e").why_not == "no path of at most 2 hops leads there"
     assert "no path but the fact itself leads there" in reasoner.explain("a", "likes", "x").why_not
     unreached = [found for tail in ("c", "y", "b") if (found := reasoner.explain("a", "likes", tail)).why_not]
-    assert unreached and all("its best path is lost at hop" in found.why_not and found.reasons for found in unreached)
+    assert unreached and all("its best path is lost at hop" in found.why_not and not found.reasons for found in unreached)
     narrow = changed(settings, {"graph.fan_out": 1})
     cut = api.load(train_walker(dataset_of(facts), narrow, out=tmp_path / "narrow").path)
     reasons = {cut.explain("a", "likes", tail).why_not for tail in ("c", "y")}
