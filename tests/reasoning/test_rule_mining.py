@@ -17,8 +17,7 @@ def reasoner(uncles_run: Path) -> Reasoner:
 def test_the_planted_rule_is_used_most(reasoner: Reasoner):
     used = reasoner.rules("uncle", k=5)
     assert str(used[0].rule) == "uncle(X,Y) ⇐ mother(X,A), brother(A,Y)"
-    # Two of the five answers that are looked at can be uncles.
-    assert 2 * used[1].weight < used[0].weight <= 0.4 and used[0].queries > 3 and used[0].evidence.confidence > 0.5
+    assert used[0].weight > 0.5 and used[0].queries > 3 and used[0].evidence.confidence > 0.5
     assert [rule.weight for rule in used] == sorted((rule.weight for rule in used), reverse=True)
     assert used[0].examples[0].edges[0].relation == "mother"
 

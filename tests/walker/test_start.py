@@ -18,7 +18,7 @@ from hopwalk.utils.arrays import ArrayFile
 from tests.support.commands import command, mistake
 from tests.support.helpers import FAMILY, dataset_of
 from tests.support.stopping import StopAt, Stopped, results_of, watching
-from tests.support.villages import VILLAGE, PLAIN_SET, settings_of, train_walker
+from tests.support.villages import PLAIN_SET, VILLAGE, settings_of, train_walker
 
 
 def weights_of(run: Run) -> dict[str, np.ndarray]:

@@ -21,7 +21,8 @@ from hopwalk.reasoning.values import ReasoningPath
 class UsedRule:
     """A rule, how often it holds in the graph, and how much the model uses it.
 
-    `weight` is its part in the shares of all paths, `queries` the number of queries it helps to answer.
+    `weight` is its part in the shares of all paths, each times the probability of its answer, so that unlikely answers count
+    little; `queries` is the number of queries it helps to answer.
     """
 
     rule: Rule
@@ -78,11 +79,13 @@ def used_rules(
         ranking = model.rank_facts(part)
         chosen = [found.entities[:answers].tolist() for found in ranking.candidates]
         for row, of_entities in enumerate(ranking.paths(chosen, num_paths)):
-            for entity, found in zip(chosen[row], of_entities, strict=True):
+            chances = ranking.candidates[row].probabilities
+            for place, (entity, found) in enumerate(zip(chosen[row], of_entities, strict=True)):
+                chance = 1.0 if chances is None else float(chances[place])
                 for path in labels.paths(int(part.heads[row]), reasons(relation_id, entity, found)):
                     rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), is_inverse)
                     use = uses.setdefault(rule, _Use())
-                    use.share += max(path.share, 0.0)
+                    use.share += max(path.share, 0.0) * chance
                     use.queries.add(first + row)
                     if len(use.examples) < num_examples:
                         use.examples.append(path)
