@@ -71,7 +71,10 @@ def settings_for(
     entry = catalog.find(data) if isinstance(data, str) else None
     suited = {}
     if dataset is not None and not preset and not entry:
+        from hopwalk.propagation.suiting import suited_propagation
+
         suited = suited_settings(np.minimum(dataset.degrees, GraphSettings().fan_out) + 1)  # a stay edge each
+        suited |= suited_propagation(dataset)
     return load_settings(preset or (entry.name if entry else DEFAULT), overrides=overrides, suited=suited)
 
 

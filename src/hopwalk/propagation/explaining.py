@@ -1,4 +1,4 @@
-"""From a score back to its walks: derivatives by edges, and the simple paths whose edges have the largest ones."""
+"""From a score back to its walks: derivatives by edges, and the simple paths whose edges have the largest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Beam(NamedTuple):
 
     values: Floats  # [edges] derivative of the score by a weight of 1 on the message of an edge
     counts: Int32s  # [rows] how many paths there are
-    weights: Floats  # [rows * B] sum of the derivatives of the edges
+    weights: Floats  # [rows * B] product of the derivatives of the edges, each relative to the largest of all
     parents: Int64s  # [rows * B] -1: the path without edges
     edges: Int64s  # [rows * B] number of the last edge among those that carried messages
 
@@ -130,7 +130,7 @@ def _insert(beam: Beam, workspace: Workspace, row: int, weight: float, parent: i
 
 
 @compiled
-def _extend(beam: Beam, workspace: Workspace, layer: int, size: int) -> None:
+def _extend(beam: Beam, workspace: Workspace, layer: int, scale: float, size: int) -> None:
     """Paths at the nodes of a layer, with at most one edge more; those of the layer before stay, as states do."""
     ws = workspace
     row, next_row = ws.row_starts[layer], ws.row_starts[layer + 1]
@@ -152,27 +152,33 @@ def _extend(beam: Beam, workspace: Workspace, layer: int, size: int) -> None:
         if count == 0:
             edge = end
         while edge < end:
-            value = beam.values[edge]
+            value = scale * beam.values[edge]
             if value > 0:
                 target = ws.edge_nodes[edge]
                 for place in range(count):
                     slot = source * size + place
                     if not _passes(beam, ws, slot, target):
-                        _insert(beam, ws, next_row + target, beam.weights[slot] + value, slot, edge, size)
+                        _insert(beam, ws, next_row + target, beam.weights[slot] * value, slot, edge, size)
             edge += 1
 
 
 @compiled
 def find_paths(beam: Beam, workspace: Workspace, num_layers: int, node: int, size: int, paths: Int64s) -> None:
-    """Write the simple paths from the head to a node with the largest sums of derivatives, given `beam.values`.
+    """Write the simple paths from the head to a node with the largest products of derivatives, given `beam.values`.
 
-    `paths` [B, L] gets positions of edges in the graph, the first edge first, and -1 behind the last.
+    `paths` [B, L] gets positions of edges in the graph, the first edge first, and -1 behind the last. A product, relative to the
+    largest derivative, because a sum would favour long paths.
     """
     ws = workspace
+    num_runs = ws.sender_run_ends[ws.sender_starts[num_layers] - 1]
+    largest = np.float32(0.0)
+    for edge in range(ws.run_ends[num_runs - 1] if num_runs else 0):
+        largest = max(largest, beam.values[edge])
+    scale = np.float32(1.0) / largest if largest > 0 else np.float32(0.0)
     beam.counts[0] = 1
-    _put(beam, 0, 0, 0.0, -1, -1)
+    _put(beam, 0, 0, 1.0, -1, -1)
     for layer in range(num_layers):
-        _extend(beam, ws, layer, size)
+        _extend(beam, ws, layer, scale, size)
     row = ws.row_starts[num_layers] + node
     paths[:, :] = -1
     for number in range(beam.counts[row]):

@@ -15,10 +15,10 @@ from hopwalk.learning.callbacks import Callback, TensorBoard, TrainingPlan
 from hopwalk.learning.run import FINISHED, Run, copy_run, refuse_used_folder
 from hopwalk.learning.scorer import Scorer
 from hopwalk.learning.training import Learner, best_arrays, load_arrays, train
-from hopwalk.scorers.base import TrainableScorer
+from hopwalk.scorers.base import ProductScorer, TrainableScorer
 from hopwalk.scorers.card import write_card
 from hopwalk.scorers.ensemble import Ensemble, choose_weights
-from hopwalk.scorers.models import PROPAGATION, PYKEEN, build_any_scorer, is_propagation
+from hopwalk.scorers.models import PROPAGATION, build_any_scorer, has_rules, is_propagation
 from hopwalk.scorers.training import ScorerLearner
 
 SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
@@ -55,22 +55,30 @@ def train_into(
 
 def setting_groups(settings: Settings) -> list[str]:
     """The groups of settings that make a scorer what it is."""
-    return ["scorer", "propagation"] if is_propagation(settings) else ["scorer"]
+    if is_propagation(settings):
+        return ["scorer", "propagation"]
+    return ["scorer", "rules"] if has_rules(settings) else ["scorer"]
 
 
 def training_plan(settings: Settings) -> TrainingPlan:
     """The plan of a scorer's training."""
     if is_propagation(settings):
         return TrainingPlan(PROPAGATION, settings.propagation.evaluations, unit="part")
+    if has_rules(settings):
+        return TrainingPlan(SCORER, settings.rules.evaluations, unit="part")
     return TrainingPlan(SCORER, settings.scorer.epochs)
 
 
 def _learner(scorer: Scorer, dataset: Dataset, settings: Settings) -> Learner:
     if isinstance(scorer, TrainableScorer):
         return ScorerLearner(scorer, dataset, settings.scorer)
+    from hopwalk.propagation.rule_scorer import RuleScorer
+    from hopwalk.propagation.rule_training import RuleLearner
     from hopwalk.propagation.scorer import PropagationScorer
     from hopwalk.propagation.training import PropagationLearner
 
+    if isinstance(scorer, RuleScorer):
+        return RuleLearner(settings.scorer.model, scorer, dataset, settings.rules)
     assert isinstance(scorer, PropagationScorer)
     return PropagationLearner(scorer, dataset, settings.propagation)
 
@@ -80,13 +88,10 @@ def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]
 
     Scores of our models trained with binary cross-entropy are log-odds already, and are not changed.
     """
-    is_ours = not run.settings.scorer.model.lower().startswith(
-        (PYKEEN, PROPAGATION)
-    )  # distances, for example, are never above zero
-    if run.about["kind"] == SCORER and run.settings.scorer.loss == "binary" and is_ours:
-        reliability = measure_reliability(scorer.numpy_scores, scorer.calibration, dataset, "valid")
+    if isinstance(scorer, ProductScorer) and run.settings.scorer.loss == "binary":  # distances, for example, are never above zero
+        reliability = measure_reliability(scorer.compact_scores, scorer.calibration, dataset, "valid")
     else:
-        scorer.calibration, reliability = calibrate(scorer.numpy_scores, dataset)
+        scorer.calibration, reliability = calibrate(scorer.compact_scores, dataset)
     calibrated = {"calibration": asdict(scorer.calibration), "reliability": reliability.to_dict() if reliability else None}
     about = run.about | outcome | calibrated
     write_card(run, about)

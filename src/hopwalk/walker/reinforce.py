@@ -7,9 +7,9 @@ A walk of T hops is a prefix of T−1 hops and a last action. Sampled, its objec
 
 No gradient flows through π~, the policy after action dropout. The expectation is the same, with far less noise.
 
-A policy that finds no answer yet has rewards near 0, so its gradients are small, and it learns slowly. The likelihood does not have
-that fault. With P(e) = Σ π(path) over the distinct paths that were found to e, a lower bound of the probability to end there, the
-objective and its gradient are
+A policy that finds no answer yet has rewards near 0, so its gradients are small and it learns slowly. The likelihood does not
+have that fault. With P(e) = Σ π(path) over the distinct paths that were found to e, a lower bound of the probability to end
+there, the objective and its gradient are
 
     Σ_e R(e) · log P(e),   Σ_paths R(end) · π(path) / P(end) · ∇ log π(path)
 """
