@@ -17,6 +17,7 @@ from hopwalk.propagation.queries import plain_tasks
 E, R = 40, 3
 VARIANTS: dict[str, dict[str, Any]] = {
     "sum": {},
+    "mean": {"aggregation": "mean"},
     "max": {"aggregation": "max"},
     "mean-max": {"aggregation": "mean-max"},
     "pruned": {"senders": 6},
@@ -159,3 +160,12 @@ def test_hidden_edges_carry_no_message():
 
 def model_of_relations(num_directed: int, settings: PropagationSettings) -> Propagation:
     return Propagation(num_directed, settings, torch.Generator().manual_seed(0))
+
+
+def test_a_loss_that_is_no_number_ends_the_batch():
+    """NaN marks a query that is not done, so a NaN of the model itself must not be taken for one, for ever."""
+    settings, graph = settings_of("sum"), graph_of()
+    model = model_of(settings)
+    with torch.no_grad():
+        model.readout_bias.fill_(torch.nan)
+    assert torch.isinf(model.mean_loss(Engine(graph, settings, 1), tasks_of(graph)))

@@ -121,11 +121,11 @@ def _send(
                     _start_rows(ws, next_row + target, next_row + target + 1, options.max, D)
                 place = (next_row + target) * D
                 store(ws.sums, place, load(ws.sums, place, D) + message)
-                ws.counts[next_row + target] += 1
+                if options.mean or options.max:
+                    ws.counts[next_row + target] += 1
                 if options.max:
                     raise_maximum(ws.maxima, ws.owners, place, message, num_runs)
                 ws.edge_nodes[num_edges] = target
-                ws.edge_ids[num_edges] = edge
                 num_edges += 1
             ws.run_relations[num_runs] = relation
             ws.run_alphas[num_runs] = alpha

@@ -37,7 +37,6 @@ class Workspace(NamedTuple):
     run_alphas: Floats  # [runs] attention
     run_ends: Int64s  # [runs]
     edge_nodes: Int32s  # [edges] node that an edge leads to
-    edge_ids: Int64s  # [edges] position in the graph; for explanations
     scratch: Floats
     block: Int32s  # [4] nodes updated together
 
@@ -52,7 +51,7 @@ class Capacity(NamedTuple):
 
 
 def make_workspace(num_entities: int, num_layers: int, width: int, capacity: Capacity, *, has_max: bool) -> Workspace:
-    """An empty workspace. Memory: about 16 D bytes a row (28 D with maxima) and 12 bytes an edge."""
+    """An empty workspace. Memory: about 16 D bytes a row (28 D with maxima) and 4 bytes an edge."""
     rows = capacity.rows
     wide = rows * width
     maxima = wide if has_max else 1
@@ -82,7 +81,6 @@ def make_workspace(num_entities: int, num_layers: int, width: int, capacity: Cap
         run_alphas=floats(capacity.runs),
         run_ends=np.empty(capacity.runs, dtype=np.int64),
         edge_nodes=np.empty(capacity.edges, dtype=np.int32),
-        edge_ids=np.empty(capacity.edges, dtype=np.int64),
         scratch=floats(64 * width + 1024),
         block=np.empty(4, dtype=np.int32),
     )

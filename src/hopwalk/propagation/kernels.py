@@ -82,7 +82,7 @@ def compile_kernels(width: int, attention_width: int) -> Kernels:
                 A,
             )
             forget(num_nodes, workspace)
-            losses[query] = loss
+            losses[query] = np.inf if np.isnan(loss) else loss  # NaN: not done yet
 
     @compiled
     def score_batch(graph, tasks, shared, per_query, options, workspace, scores, num_reached, counter, needed):  # type: ignore[no-untyped-def]
