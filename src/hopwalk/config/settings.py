@@ -158,8 +158,8 @@ class PropagationSettings(Group):
     fan_out: int = _integer(0, "edges along which a node sends in a layer, an even sample if it has more; 0: all")
     width: int = _integer(32, "size of a node's state; a power of two is fastest", least=4, most=256)
     attention_width: int = _integer(8, "size of the attention's hidden layer", least=4, most=256)
-    aggregation: Literal["sum", "max", "mean-max"] = _choice(
-        "sum", "of messages: their sum; the sum and the maximum; the sum, the mean and the maximum"
+    aggregation: Literal["sum", "mean", "max", "mean-max"] = _choice(
+        "sum", "of messages: their sum; the sum and the mean; the sum and the maximum; the sum, the mean and the maximum"
     )
     additive: bool = _choice(False, "add a vector of the relation to each message")
     query_rank: int = _integer(0, "size of the query that messages depend on; 0: the whole query", most=256)
@@ -193,12 +193,12 @@ class PropagationSettings(Group):
     @property
     def has_max(self) -> bool:
         """Whether the maximum of messages is an aggregate."""
-        return self.aggregation != "sum"
+        return self.aggregation in ("max", "mean-max")
 
     @property
     def has_mean(self) -> bool:
         """Whether the mean of messages is an aggregate."""
-        return self.aggregation == "mean-max"
+        return self.aggregation in ("mean", "mean-max")
 
 
 class RuleSettings(Group):

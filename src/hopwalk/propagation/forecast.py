@@ -22,9 +22,9 @@ def memory_of_training(model: Propagation, engine: Engine, batch_size: int, num_
     of_query = settings.layers * model.num_relations * per_relation  # w_r(q) and b_r(q), and as many gradients
     of_batch = batch_size * 4 * (2 * of_query + sum(tensor.numel() for tensor in model.shared()))
     arrays = sum_bytes(engine.graph) + sum(sum_bytes(workspace) for workspace in engine.workspaces)
-    return arrays + 4 * COPIES_OF_PARAMETERS * parameters + of_batch + 8 * num_known
+    return int(arrays + 4 * COPIES_OF_PARAMETERS * parameters + of_batch + 8 * num_known)
 
 
 def sum_bytes(arrays: Iterable[Any]) -> int:
     """The memory of arrays."""
-    return sum(array.nbytes for array in arrays)
+    return int(sum(array.nbytes for array in arrays))
