@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from hopwalk.config.loading import DEFAULT, load_settings, suited_settings
-from hopwalk.config.settings import GraphSettings, Settings
+from hopwalk.config.settings import GraphSettings, Settings, changed
 from hopwalk.data import catalog
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.diagnostics import Report, diagnose
@@ -19,7 +19,7 @@ from hopwalk.data.loading import load_dataset, prepare
 from hopwalk.data.pykeen_bridge import from_pykeen, to_pykeen
 from hopwalk.data.splitting import split_dataset
 from hopwalk.data.writing import write_folder
-from hopwalk.errors import HopwalkError
+from hopwalk.errors import HopwalkError, SettingsError
 from hopwalk.learning.callbacks import Callback, Forecast, MakeCallbacks, no_callbacks
 from hopwalk.learning.run import Run
 
@@ -71,7 +71,10 @@ def settings_for(
     entry = catalog.find(data) if isinstance(data, str) else None
     suited = {}
     if dataset is not None and not preset and not entry:
+        from hopwalk.propagation.suiting import suited_propagation
+
         suited = suited_settings(np.minimum(dataset.degrees, GraphSettings().fan_out) + 1)  # a stay edge each
+        suited |= suited_propagation(dataset)
     return load_settings(preset or (entry.name if entry else DEFAULT), overrides=overrides, suited=suited)
 
 
@@ -96,16 +99,26 @@ def train_scorer(
     out: str | Path,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
+    make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
 ) -> Run:
     """Train the scorer that the settings describe into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
     With `resume`, continue the run in the folder; if there is none, begin it; if it is finished, do nothing.
+    `make_callbacks(plan)` gives callbacks for the plan of the training; that of propagation has a forecast.
     """
     from hopwalk.scorers.runs import train_into
 
     settings = settings or Settings()
-    run, _ = train_into(Path(out), dataset, settings, resume=resume, callbacks=callbacks, tensorboard=tensorboard)
+    run, _ = train_into(
+        Path(out),
+        dataset,
+        settings,
+        resume=resume,
+        callbacks=callbacks,
+        make_callbacks=make_callbacks,
+        tensorboard=tensorboard,
+    )
     return run
 
 
@@ -114,24 +127,33 @@ def train(
     settings: Settings | None = None,
     *,
     out: str | Path,
+    reasoner: Literal["propagation", "walker"] = "propagation",
     scorer: str | Path | None = None,
     start: str | Path | None = None,
     resume: bool = False,
     make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
 ) -> Run:
-    """Train a scorer, then a walker that it rewards, into a new run folder; Ctrl-C ends it early and leaves a usable run.
+    """Train a reasoner into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
-    With a `scorer`, a run folder, that one is copied instead of training another. With `start`, the run folder of a walker,
-    training begins with its parameters and its scorer; with `walker.epochs` 0 only how it answers changes: scorer, fan-out,
-    beam, hops. With `resume`, continue the run in the folder. `make_callbacks(plan)` gives the callbacks of each training.
+    That is propagation, or a walker: its scorer, which settings.scorer.model names, is trained first and rewards it. The other
+    arguments are for walkers. With a `scorer`, a run folder, that one is copied instead of training another. With `start`, the
+    run folder of a walker, training begins with its parameters and its scorer; with `walker.epochs` 0 only how it answers
+    changes: fan-out, beam, hops. With `resume`, continue the run in the folder. `make_callbacks(plan)` gives the callbacks of
+    each training.
     """
+    settings = settings or Settings()
+    if reasoner == "propagation":
+        if scorer is not None or start is not None:
+            raise SettingsError("a scorer to reward it and a run to start from are for walkers", remedy="Train a walker.")
+        settings = changed(settings, {"scorer.model": "propagation"})
+        return train_scorer(dataset, settings, out=out, resume=resume, make_callbacks=make_callbacks, tensorboard=tensorboard)
     from hopwalk.walker.runs import train_into
 
     return train_into(
         Path(out),
         dataset,
-        settings or Settings(),
+        settings,
         scorer_run=Path(scorer) if scorer else None,
         start=Path(start) if start else None,
         resume=resume,
@@ -145,7 +167,7 @@ def forecast(dataset: Dataset, settings: Settings | None = None) -> Forecast:
     from hopwalk.walker.forecast import forecast as forecast_training
 
     settings = settings or Settings()
-    has_scorer = settings.walker.needs_scorer
+    has_scorer = settings.walker.reward_shaping
     return forecast_training(graph_of(dataset, settings), len(dataset.train), settings, has_scorer=has_scorer)
 
 
@@ -175,30 +197,25 @@ def evaluate(
     split: str = "test",
     *,
     complete_filter: bool = False,
-    directions: Directions = "tails",
+    directions: Directions | None = None,
     untrained_control: bool = False,
 ) -> dict[str, Evaluation]:
-    """Rank the answers of a split by each ranking of the run, and write `evaluation-SPLIT.json` into its folder.
+    """Rank the answers of a split, and write `evaluation-SPLIT.json` into the run's folder.
 
-    A scorer's run has the ranking "scorer". A walker's has "policy", and if it has a scorer also "reranked", "scorer" and
-    "blend". `complete_filter` filters test facts on dev too (the paper's appendix). Head queries are asked with
-    `directions="both"`. `untrained_control` adds a walker's rankings with a random policy, as "untrained_policy" and so on.
+    The result has one entry, "policy" of a walker or "scorer"; `untrained_control` adds that of a walker with a random policy,
+    as "untrained_policy". `complete_filter` filters test facts on dev too (the paper's appendix). Scorers are asked
+    in both directions, walkers for tails, unless `directions` says so.
     """
     from hopwalk.reasoning.evaluating import evaluate_run
 
     return evaluate_run(run, split, complete_filter=complete_filter, directions=directions, untrained_control=untrained_control)
 
 
-def compare(
-    first: str | Path, second: str | Path, split: str = "test", *, by: Sequence[str] = ("policy",), num_examples: int = 5
-) -> Comparison:
-    """Two runs of the same data on the same queries: the difference and its significance, by relation, with examples.
-
-    `by` is the ranking of walkers: "policy", "reranked", "scorer" or "blend", one for both runs or one for each.
-    """
+def compare(first: str | Path, second: str | Path, split: str = "test", *, num_examples: int = 5) -> Comparison:
+    """Two runs of the same data on the same queries: the difference and its significance, by relation, with examples."""
     from hopwalk.reasoning.comparing import compare as compare_runs
 
-    return compare_runs(first, second, split, by=by, num_examples=num_examples)
+    return compare_runs(first, second, split, num_examples=num_examples)
 
 
 def tune(

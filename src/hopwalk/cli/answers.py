@@ -13,7 +13,7 @@ from hopwalk.cli.console import print_finding, print_json, print_json_line, prin
 from hopwalk.cli.progress import CountBar
 from hopwalk.cli.train import RunFolder
 from hopwalk.errors import DataError, HopwalkError, SettingsError
-from hopwalk.utils.text import counted
+from hopwalk.utils.text import counted, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from hopwalk.reasoning.reasoner import Reasoner
     from hopwalk.reasoning.results import Answers
 
+MOST_NEW_SHOWN = 5  # names of new entities
 QUERIES_AT_ONCE = 256  # of a file: answers are printed as they come
 QUERY_FORMAT = "A line is a head, a tab and a relation, such as steroid, tab, interacts_with."
 
 Facts = Annotated[
     Path | None,
-    typer.Option(help="Facts to add without training: a file of triples about known entities.", show_default=False),
+    typer.Option(
+        help="Facts to add without training: a file of triples. Propagation takes new entities, too.", show_default=False
+    ),
 ]
 Html = Annotated[Path | None, typer.Option(help="Also write an HTML page with drawings of the paths.", show_default=False)]
 
@@ -147,6 +150,10 @@ def _loaded(run: Path, facts: Path | None) -> Reasoner:
     reasoner = load(run).with_facts(rows, source=facts)
     for finding in findings:
         print_finding(finding)
+    if reasoner.new_entities:
+        named = ", ".join(shorten(name) for name in reasoner.new_entities[:MOST_NEW_SHOWN])
+        more = ", …" if len(reasoner.new_entities) > MOST_NEW_SHOWN else ""
+        print_text(printable(f"{counted(len(reasoner.new_entities), 'new entity')}: {named}{more}"), to_stderr=True)
     return reasoner
 
 
@@ -173,7 +180,7 @@ def _write_page(path: Path, title: str, shown: Sequence[Answers], reasoner: Reas
     from hopwalk.reasoning.html import whole_page
 
     footer = f"hopwalk {__version__}, {reasoner!r}. Known: a fact of the graph. Predicted: a new answer. "
-    footer += "Bars show the probability by the scorer." if reasoner.has_scorer else "Bars show the probability of the paths."
+    footer += "Bars show how likely a new fact is to be true."
     write_text(path, whole_page(title, [answers.to_html() for answers in shown], footer))
     print_text(f"{path}: written", to_stderr=True)
 
@@ -243,8 +250,10 @@ def rules(
         return
     for number, used in enumerate(found, start=1):
         print_text(printable(f"{number:3}. {used.rule}"))
-        print_text(f"     {100 * used.weight:.1f} % of the paths, in {used.queries:,} queries; {used.evidence}")
-        print_text(printable(f"     e.g. {used.examples[0]}"))
+        use = f"{100 * used.weight:.1f} % of the paths, in {counted(used.queries, 'query')}"
+        print_text(f"     {use if used.queries else f'weight {used.weight:.3f}'}; {used.evidence}")
+        for example in used.examples[:1]:
+            print_text(printable(f"     e.g. {example}"))
 
 
 def complete(
@@ -253,12 +262,12 @@ def complete(
     relation: Annotated[
         list[str] | None, typer.Option(help="Only for this relation; can be given several times.", show_default=False)
     ] = None,
-    above: Annotated[float, typer.Option(min=0, max=1, help="Minimum confidence of a proposed fact.")] = 0.5,
+    above: Annotated[float, typer.Option(min=0, max=1, help="Minimum probability of a proposed fact.")] = 0.5,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
 ) -> None:
-    """Propose missing facts for the whole graph, or for some relations, each with its confidence and best path.
+    """Propose missing facts for the whole graph, or for some relations, each with its probability and best path.
 
-    (head, relation, ?) is asked for every head of a fact of the relation. Confidence is the probability by the scorer.
+    (head, relation, ?) is asked for every head of a fact of the relation. Probabilities are calibrated on dev.
 
     Examples:
 

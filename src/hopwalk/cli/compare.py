@@ -21,38 +21,32 @@ def compare(
     first: Folder,
     second: Folder,
     split: Annotated[str, typer.Option(help="test or valid.")] = "test",
-    by: Annotated[
-        str, typer.Option(help="The ranking of walkers: policy, reranked, scorer or blend; or one for each run, as policy,blend.")
-    ] = "policy",
     examples: Annotated[int, typer.Option(min=0, help="Number of won and lost queries to show.")] = 5,
     as_json: options.Json = False,
 ) -> None:
     """Compare two runs on the same queries: the difference, its significance, and the relations and queries behind it.
 
     Intervals and p-values are those of a paired bootstrap over the queries. Queries are won if the second run ranks their answer
-    higher; walkers show their best path to it.
+    higher, and each run shows its best path to it.
 
     Examples:
 
     - `hopwalk compare runs/umls-complex runs/umls-conve`
 
-    - `hopwalk compare runs/umls runs/umls --by policy,blend`
-
     - `hopwalk compare runs/old runs/new --split valid --json`
     """
     from hopwalk.api import compare as compare_runs
 
-    rankings = [ranking.strip() for ranking in by.split(",")]
     with ranking_progress():
-        found = compare_runs(first, second, split, by=rankings, num_examples=examples)
+        found = compare_runs(first, second, split, num_examples=examples)
     print_json(found.to_dict()) if as_json else _print(found)
 
 
 def _print(found: Comparison) -> None:
     from hopwalk.reasoning.comparing import p_text
 
-    for place, run, by in zip(("first ", "second"), found.runs, found.ranked_by, strict=True):
-        print_text(printable(f"{place}: {run}, ranked by {by}"))
+    for place, run in zip(("first ", "second"), found.runs, strict=True):
+        print_text(printable(f"{place}: {run}"))
     rows = [
         (name, *(100 * value for value in (d.first, d.second, d.value, *d.interval)), p_text(d.p_value).removeprefix("= "))
         for name, d in ((name.replace("mrr", "MRR"), d) for name, d in found.differences.items())

@@ -66,6 +66,10 @@ _READING: dict[str, Any] = {
 }
 
 
+Reasoner = Annotated[
+    str | None,
+    typer.Option(help="What answers: propagation, all walks at once; or walker, the paper's agent. [default: propagation]"),
+]
 # Short forms of `--set`.
 Scorer = Annotated[
     str | None,
@@ -85,10 +89,6 @@ RewardShaping = Annotated[
 ActionDropout = Annotated[
     float | None, typer.Option(help="Share of the actions masked when walks are sampled; 0: none.", show_default=False)
 ]
-Guidance = Annotated[
-    float | None,
-    typer.Option(help="Initial weight of the scorer's logit in the last hop; 0: the paper's policy.", show_default=False),
-]
 WalkerRecipe = Annotated[
     str | None,
     typer.Option(
@@ -102,12 +102,12 @@ Recipe = Annotated[
 Epochs = Annotated[int | None, typer.Option(help="Passes over all queries, at most.", show_default=False)]
 Seed = Annotated[int | None, typer.Option(help="The same seed gives the same result.", show_default=False)]
 _TRAINING: dict[str, Any] = {
+    "reasoner": Reasoner,
     "scorer": Scorer,
     "walker": WalkerRecipe,
     "reward": Reward,
     "reward_shaping": RewardShaping,
     "action_dropout": ActionDropout,
-    "guidance": Guidance,
     "recipe": Recipe,
     "epochs": Epochs,
     "seed": Seed,
@@ -116,14 +116,14 @@ _TRAINING: dict[str, Any] = {
 
 def _as_settings(options: dict[str, Any]) -> dict[str, Any]:
     """The settings that the training options stand for, by dotted name; epochs are the scorer's if only it is trained."""
-    is_scorer = "scorer" in options
+    is_scorer = _reasoner(options) != "walker"
     names = {
+        "reasoner": [],
         "scorer": ["scorer.model"],
         "walker": ["walker.recipe"],
         "reward": [] if "reward" in options and is_run_folder(options["reward"]) else ["scorer.model"],
         "reward_shaping": ["walker.reward_shaping"],
         "action_dropout": ["walker.action_dropout"],
-        "guidance": ["walker.guidance"],
         "recipe": ["scorer.recipe"],
         "epochs": ["scorer.epochs" if is_scorer else "walker.epochs"],
         "seed": ["scorer.seed", "walker.seed", "propagation.seed", "rules.seed"],
@@ -131,14 +131,23 @@ def _as_settings(options: dict[str, Any]) -> dict[str, Any]:
     return {setting: value for name, value in options.items() for setting in names[name]}
 
 
-def _refuse_contradictions(options: dict[str, Any]) -> None:
-    """An error if an option of the walker is given where only a scorer is trained."""
-    from hopwalk.errors import SettingsError
+OF_WALKER = ("walker", "reward", "reward_shaping", "action_dropout", "start")
 
-    of_walker = [name for name in ("walker", "reward", "reward_shaping", "action_dropout", "guidance") if name in options]
-    if "scorer" in options and of_walker:
-        option = f"--{of_walker[0].replace('_', '-')}"
-        raise SettingsError(f"--scorer trains only a scorer: {option} does not apply", remedy="Leave one of them out.")
+
+def _reasoner(options: dict[str, Any]) -> str:
+    """What is trained: "propagation", "walker", which its options imply, or with --scorer "scorer"."""
+    from hopwalk.errors import SettingsError, did_you_mean
+
+    named, of_walker = options.get("reasoner"), [name for name in OF_WALKER if name in options]
+    if named not in (None, "propagation", "walker"):
+        remedy = did_you_mean(str(named), ["propagation", "walker"]) or "Reasoners are propagation and walker."
+        raise SettingsError(f"there is no reasoner {named!r}", remedy=remedy)
+    if "scorer" in options and named is not None:
+        raise SettingsError("--scorer trains only a scorer: --reasoner does not apply", remedy="Leave one of them out.")
+    if ("scorer" in options or named == "propagation") and of_walker:
+        option, chosen = f"--{of_walker[0].replace('_', '-')}", "--scorer" if "scorer" in options else "--reasoner propagation"
+        raise SettingsError(f"{option} is for walkers, and {chosen} trains none", remedy="Leave one of them out.")
+    return "scorer" if "scorer" in options else "walker" if of_walker else named or "propagation"
 
 
 def is_run_folder(text: str) -> bool:
@@ -203,7 +212,7 @@ def _with_options(command: Callable[..., None], more: dict[str, Any], *, depends
 
         reading = {name: given.pop(name) for name in _READING}
         training = {name: value for name in more if (value := given.pop(name)) is not None}
-        _refuse_contradictions(training)
+        reasoner = _reasoner(training | ({"start": given["start"]} if given.get("start") else {}))
         overrides = [f"{name}={json.dumps(value)}" for name, value in _as_settings(training).items()]
         overrides += given.pop("overrides") or ()
         preset = given.pop("preset")
@@ -213,6 +222,8 @@ def _with_options(command: Callable[..., None], more: dict[str, Any], *, depends
             return changed(made, _reading_settings(reading))
 
         kept: dict[str, Any] = {"scorer": training.get("scorer"), "reward": training.get("reward")} if more else {}
+        if any(parameter.name == "reasoner" for parameter in own):
+            kept["reasoner"] = reasoner
         if any(parameter.name == "fixed" for parameter in own):
             kept["fixed"] = [override.partition("=")[0].strip() for override in overrides]
         command(**given, **kept, settings=settings if depends_on_data else settings())

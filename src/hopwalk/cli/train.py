@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hopwalk.learning.run import Run
 
 INTERRUPTED = 130  # exit code after Ctrl-C
+WALKER: Literal["walker"] = "walker"  # --reasoner
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `hopwalk train` writes it.", show_default=False)]
 
 
@@ -30,13 +31,16 @@ RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `hopwalk train
 def train(
     data: options.Data,
     settings: Callable[..., Settings],
+    reasoner: str,
     scorer: str | None,
     reward: str | None,
-    out: Annotated[Path | None, typer.Option(help="The run folder to write. [default: runs/DATA, or runs/DATA-SCORER]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to write. [default: runs/DATA, runs/DATA-walker or runs/DATA-SCORER]")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder, if there is one.")] = False,
     start: Annotated[
         Path | None,
-        typer.Option(help="A walker's run to start from; with --epochs 0 only how it answers changes: scorer, beam, hops."),
+        typer.Option(help="A walker's run to start from; with --epochs 0 only how it answers changes: beam, hops, fan-out."),
     ] = None,
     minutes: Annotated[
         float | None,
@@ -45,50 +49,48 @@ def train(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write the history for TensorBoard.")] = False,
     mirror: options.Mirror = None,
 ) -> None:
-    """Train a scorer and then the walker that it rewards; with --scorer, only a scorer.
+    """Train a reasoner: propagation, or with --reasoner walker the paper's agent; or with --scorer any other scorer.
 
-    Ctrl-C ends training early; the run is usable, and `--resume` continues it.
+    A walker is rewarded by propagation, which is trained first, unless --reward names another scorer. Options of the walker
+    imply --reasoner walker. Ctrl-C ends training early; the run is usable, and `--resume` continues it.
 
     Examples:
 
     - `hopwalk train umls`
 
-    - `hopwalk train kinship --reward conve --action-dropout 0.8 --out runs/kinship-conve`
+    - `hopwalk train facts.csv --minutes 5`
 
-    - `hopwalk train facts.csv --no-reward-shaping --guidance 0`
+    - `hopwalk train umls --reasoner walker`
+
+    - `hopwalk train kinship --walker paper --reward conve --action-dropout 0.8 --out runs/kinship-conve`
 
     - `hopwalk train umls --scorer complex --recipe paper --seed 1`
 
-    - `hopwalk train facts.csv --scorer propagation --minutes 5`
-
-    - `hopwalk train umls --start runs/umls --epochs 0 --set walk.beam=256 --out runs/umls-wide`
+    - `hopwalk train umls --start runs/umls-walker --epochs 0 --set walk.beam=256 --out runs/umls-wide`
     """
     from hopwalk import api
     from hopwalk.errors import SettingsError
-    from hopwalk.learning.callbacks import TrainingPlan
     from hopwalk.learning.run import Run
-    from hopwalk.scorers.runs import num_epochs
     from hopwalk.utils.text import fold_name
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
-    name = dataset.name if scorer is None else f"{dataset.name}-{fold_name(chosen.scorer.model).replace(':', '-')}"
-    folder = out or Path("runs") / name
+    ending = "" if scorer is None else f"-{fold_name(chosen.scorer.model).replace(':', '-')}"
+    folder = out or Path("runs") / f"{dataset.name}{'-walker' if reasoner == WALKER else ending}"
     was_finished = resume and Run.is_finished_in(folder)
-    if scorer is not None:
-        if start is not None:
-            raise SettingsError("--start is for walkers", remedy="Leave out --start or --scorer.")
+    if reasoner != WALKER:
         if minutes is not None:
             chosen = _within(dataset, chosen, minutes, folder, resume)
         with TrainingProgress() as progress:
-            callbacks = progress.callbacks(TrainingPlan("scorer", num_epochs(chosen)))
-            run = api.train_scorer(dataset, chosen, out=folder, resume=resume, callbacks=callbacks, tensorboard=tensorboard)
+            run = api.train_scorer(
+                dataset, chosen, out=folder, resume=resume, make_callbacks=progress.callbacks, tensorboard=tensorboard
+            )
     else:
         if minutes is not None:
             remedy = "Leave it out, or limit the walker with --epochs."
-            raise SettingsError("--minutes is for --scorer propagation", remedy=remedy)
-        if reward is not None and not chosen.walker.needs_scorer:
-            remedy = "Leave it out, or use the scorer with --reward-shaping or --guidance."
+            raise SettingsError("--minutes is for propagation", remedy=remedy)
+        if reward is not None and not chosen.walker.reward_shaping:
+            remedy = "Leave it out, or use the scorer with --reward-shaping."
             raise SettingsError("--reward names a scorer, but the walker does not use one", remedy=remedy)
         if start is not None and reward is not None and not options.is_run_folder(reward):
             remedy = f"Train it first with --scorer {reward}, and give its folder; or leave --reward out."
@@ -99,6 +101,7 @@ def train(
                 dataset,
                 chosen,
                 out=folder,
+                reasoner=WALKER,
                 scorer=scorer_run,
                 start=start,
                 resume=resume,
@@ -118,7 +121,7 @@ def _within(dataset: Dataset, settings: Settings, minutes: float, folder: Path, 
     from hopwalk.scorers.models import is_propagation
 
     if not is_propagation(settings):
-        raise SettingsError("--minutes is for --scorer propagation", remedy="Limit other scorers with --epochs.")
+        raise SettingsError("--minutes is for propagation", remedy="Limit other scorers with --epochs.")
     if resume and (folder / "run.json").exists():
         queries = Run.open(folder).settings.propagation.queries
         return changed(settings, {"propagation.queries": queries})
@@ -128,25 +131,36 @@ def _within(dataset: Dataset, settings: Settings, minutes: float, folder: Path, 
 
 
 def _print_end(run: Run, was_finished: bool) -> None:
-    about = run.about
-    mrr, end = about.get("valid_mrr"), "already finished" if was_finished else run.status
-    best = f"; dev MRR {100 * mrr:.2f} in epoch {about.get('best_epoch')}" if mrr is not None else ""
-    print_text(f"{run.path}: {end} after {counted(about.get('epochs', 0), 'epoch')}{best}")
+    about, end = run.about, "already finished" if was_finished else run.status
+    last: dict[str, Any] = next(iter(run.history[-1:]), {})
+    amount = f"{last['queries']:,.0f} queries" if "queries" in last else counted(about.get("epochs", 0), "epoch")
+    best = next((record for record in run.history if record["epoch"] == about.get("best_epoch")), {})
+    print_text(f"{run.path}: {end} after {amount}{_quality(best)}")
     if run.status == "interrupted":
         print_text("Continue with the same command and --resume.")
     if run.weights_path.exists():
-        print_text(f"Evaluate it on test with: hopwalk evaluate {run.path}")
+        print_text(f"Evaluate it on test: hopwalk evaluate {run.path}\nAsk it: hopwalk ask {run.path} HEAD RELATION")
+
+
+def _quality(record: Mapping[str, Any]) -> str:
+    """The quality on dev in words; empty if there is no record of it."""
+    if record.get("valid_hits@1") is None:
+        return ""
+    first, mrr = round(10 * record["valid_hits@1"]), 100 * record["valid_mrr"]
+    return f"; of 10 dev queries, the right answer is first in {first} (dev MRR {mrr:.2f})"
 
 
 def ensemble(
     runs: Annotated[list[Path], typer.Argument(help="Two or more run folders of scorers.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The run folder to write.", show_default=False)],
 ) -> None:
-    """Combine scorers into an ensemble: its score is the mean of their log-odds. The new run holds copies of them.
+    """Combine scorers into an ensemble: its score is the mean of their log-odds, of two with weights chosen on dev.
+
+    The new run holds copies of them. Propagation with an embedding model: the second ranks answers that no path reaches.
 
     Examples:
 
-    - `hopwalk ensemble runs/umls-complex runs/umls-conve --out runs/umls-both`
+    - `hopwalk ensemble runs/umls runs/umls-complex --out runs/umls-both`
     """
     from hopwalk.api import combine_scorers
 
@@ -169,9 +183,8 @@ def evaluate(
 ) -> None:
     """Evaluate a run on a split: MRR and hits of tails and of both directions, by kind of query, with confidence intervals.
 
-    A walker is ranked by its policy; re-ranked with its scorer; by the scorer alone; and by the blend of both. With
-    --untrained-control, rankings that are as good with a random policy are not the merit of the policy. The numbers are also
-    written to evaluation-SPLIT.json in the run folder.
+    With --untrained-control, a walker is evaluated again with a random policy: what is as good then is not the merit of its
+    training. The numbers are also written to evaluation-SPLIT.json in the run folder.
 
     Examples:
 
@@ -182,44 +195,27 @@ def evaluate(
     - `hopwalk evaluate runs/umls-complex --split valid --complete --json`
     """
     from hopwalk import api
-    from hopwalk.learning.run import Run
 
     with ranking_progress():
         found = api.evaluate(
             run,
             split,
             complete_filter=complete,
-            directions="both" if both else "tails",
+            directions="both" if both else None,
             untrained_control=untrained_control,
         )
     if as_json:
         print_json({name: evaluation.to_dict() for name, evaluation in found.items()})
-    elif "policy" in found:
-        _print_walker(found, is_guided=Run.open(run).settings.walker.guidance > 0)
-    else:
-        _print_evaluation(found["scorer"])
-
-
-RANKING_TITLES = {
-    "policy": "policy",
-    "reranked": "policy, re-ranked with the scorer",
-    "scorer": "scorer alone",
-    "blend": "blend of policy and scorer",
-    "untrained_policy": "control: untrained policy",
-    "untrained_reranked": "control: untrained policy, re-ranked",
-    "untrained_blend": "control: untrained policy, blended",
-}
-
-
-def _print_walker(found: Mapping[str, Evaluation], *, is_guided: bool) -> None:
-    policy, by = found["policy"], "policy, guided by the scorer" if is_guided else "policy alone, as in the paper"
-    _print_evaluation(policy)
-    print_text(f"{100 * policy.tails.unreached:.1f} % of the answers are not reached by a path; their reciprocal rank is 0.")
-    titles = RANKING_TITLES | {"policy": by}
-    rows = [(title, *_percentages(found[name].tails)) for name, title in titles.items() if name in found]
-    print_table(["tails, ranked by", "number", "MRR", "hits@1", "hits@3", "hits@10"], rows)
-    published = TABLE_2.get(policy.dataset)
-    if policy.split == "test" and published:
+        return
+    first = next(iter(found.values()))
+    _print_evaluation(first)
+    if "policy" in found:
+        print_text(f"{100 * first.tails.unreached:.1f} % of the answers are not reached by a path; their reciprocal rank is 0.")
+    if "untrained_policy" in found:
+        rows = [(name.replace("_", " "), *_percentages(evaluation.tails)) for name, evaluation in found.items()]
+        print_table(["tails, ranked by", "number", "MRR", "hits@1", "hits@3", "hits@10"], rows)
+    published = TABLE_2.get(first.dataset)
+    if first.split == "test" and published:
         rows = [(name, *numbers) for name, numbers in published.items()]
         print_table(["the paper's Table 2", "hits@1", "hits@10", "MRR"], rows)
 

@@ -55,7 +55,7 @@ def load_settings(
 
 def load_run_settings(path: Path) -> Settings:
     """The settings that a run was made with, as its folder has them; those of older runs by the names of today."""
-    return _combined(migrated_settings(_read_toml(path.read_text(encoding="utf-8"), path), is_complete=True), "", {})
+    return _combined(migrated_settings(_read_toml(path.read_text(encoding="utf-8"), path)), "", {})
 
 
 def _combined(given: dict[str, Any], preset: str, suited: Mapping[str, Any]) -> Settings:

@@ -13,7 +13,6 @@ from hopwalk.errors import SettingsError
 RENAMED_SETTINGS = {
     "walker.learn_valid": "walker.train_on_valid",
     "walker.dev_questions": "walker.dev_queries",
-    "walker.reward_weight": "walker.rerank_weight",
     "scorer.learn_valid": "scorer.train_on_valid",
     "scorer.candidates": "scorer.num_sampled_tails",
     "scorer.picture_height": "scorer.embedding_height",
@@ -23,16 +22,13 @@ REMOVED_SETTINGS = {
     "walker.action_dropout_decay": 1.0,
     "walker.hides_shortcuts": False,
 }  # and their default
-RENAMED_VALUES: dict[str, dict[Any, Any]] = {"walker.blend_weight": {-1.0: "auto"}}
-BEFORE_THERE_WAS = {"walker.rerank_weight": 0.0}  # what a run did before the setting existed
+# How the scorer took part in the ranking. A run ranks by its policy now; one that was guided is refused when it is loaded.
+IGNORED_SETTINGS = ("walker.guidance", "walker.reward_weight", "walker.rerank_weight", "walker.blend_weight")
 RENAMED_PARAMETERS = {"walker": {"hidden.": "w1.", "output.": "w2."}}  # by model: prefixes of names of arrays
 
 
-def migrated_settings(values: Mapping[str, Any], *, is_complete: bool = False) -> dict[str, Any]:
-    """Nested settings with names and values of today.
-
-    With `is_complete`, the values are those of a whole run: settings that did not exist then get what the run did.
-    """
+def migrated_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings with the names of today."""
     groups = {group: dict(inner) if isinstance(inner, Mapping) else inner for group, inner in values.items()}
     for name, new_name in RENAMED_SETTINGS.items():
         group, key, _, new_key = *name.split("."), *new_name.split(".")
@@ -42,16 +38,10 @@ def migrated_settings(values: Mapping[str, Any], *, is_complete: bool = False) -
         group, key = name.split(".")
         if isinstance(groups.get(group), dict) and key in groups[group] and groups[group].pop(key) != default:
             raise SettingsError(f"{name} no longer exists, and here it has another value than {default!r}")
-    for name, new_values in RENAMED_VALUES.items():
+    for name in IGNORED_SETTINGS:
         group, key = name.split(".")
-        if isinstance(groups.get(group), dict) and key in groups[group]:
-            value = groups[group][key]
-            groups[group][key] = new_values.get(value, value) if isinstance(value, int | float) else value
-    if is_complete:
-        for name, value in BEFORE_THERE_WAS.items():
-            group, key = name.split(".")
-            if isinstance(groups.get(group), dict):
-                groups[group].setdefault(key, value)
+        if isinstance(groups.get(group), dict):
+            groups[group].pop(key, None)
     return groups
 
 
@@ -73,14 +63,13 @@ def migrated_rankings(by: Mapping[str, Any]) -> dict[str, Any]:
     """Values by ranking of a walker, by the names of today.
 
     The first version called a walker's own ranking "paths", and where that was re-ranked with the scorer, the one by the policy
-    alone "probability". A blend has its weight behind its name.
+    alone "probability".
     """
     if "paths" not in by:
         return dict(by)
     old = dict(by)
     own = old.pop("paths")
-    policy = old.pop("probability", own)
-    return {"policy": policy} | ({"reranked": own} if "scorer" in old else {}) | old
+    return {"policy": old.pop("probability", own)} | old
 
 
 def migrated_keys(content: Any) -> Any:

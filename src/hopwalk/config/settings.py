@@ -7,7 +7,7 @@ the command line fill them is in `config/loading.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -81,23 +81,19 @@ class WalkerSettings(Group):
     recipe: WalkerRecipe = _choice("modern", "source of every setting below that is not set: modern, paper or minerva")
     dimension: int = _integer(200, "size of the embeddings of entities and relations", least=1, most=100_000)
     history_dimension: int = _integer(200, "size of the LSTM that encodes the path", least=1, most=100_000)
-    history_layers: int = _integer(3, "layers of that LSTM", least=1, most=100)
+    history_layers: int = _integer(1, "layers of that LSTM", least=1, most=100)
     uses_entities: bool = _choice(True, "false: an action is its relation only, as in MINERVA without entity embeddings")
-    guidance: float = _number(
-        1.0, "initial weight of the scorer's logit of an entity in the last hop; learnt; 0: the paper's policy"
-    )
-    pooling: Literal["max", "sum"] = _choice("max", "score of an answer: max (its best path) or sum (all its paths in the beam)")
-    rerank_weight: float = _number(
-        2.0, "re-rank paths by the scorer's probability of their end to this power; 0: by the policy alone, as the paper"
-    )
-    blend_weight: Annotated[float, Field(ge=0, le=1e6)] | Literal["auto"] = _choice(
-        "auto", "weight of paths in the blend with the scorer; auto: the best on dev"
+    pooling: Literal["max", "sum"] = _choice(
+        "sum", "score of an answer: sum (its paths in the beam) or max (the best one, as the paper)"
     )
     reward_shaping: bool = _choice(True, "reward entities that are not known answers by the scorer's probability; false: 0")
-    estimator: Literal["sum", "sampled"] = _choice("sum", "of the gradient: sum over the last hop, or sampled walks (the paper)")
-    rollouts: int = _integer(5, "walks of each query in a batch", least=1, most=100_000)
+    estimator: Literal["likelihood", "sum", "sampled"] = _choice(
+        "likelihood",
+        "of the gradient: likelihood of the answers, sum of the reward over the last hop, or sampled walks (the paper)",
+    )
+    rollouts: int = _integer(20, "walks of each query in a batch", least=1, most=100_000)
     action_dropout: float = _share(0.5, "α: share of the actions masked when a walk is sampled")
-    entropy: float = _number(0.02, "β: weight of the policy's entropy")
+    entropy: float = _number(0.0, "β: weight of the policy's entropy")
     entropy_decay: float = _number(1.0, "factor on β after each epoch", above=0, most=1)
     baseline: Literal["none", "average", "rollouts"] = _choice(
         "none", "subtracted from rewards: none (the paper), average (of all so far), rollouts (of the same query)"
@@ -118,16 +114,11 @@ class WalkerSettings(Group):
     memory_mb: int = _integer(1024, "memory of a batch; larger batches are computed in parts", least=64, most=10_000_000)
     seed: int = _integer(0, "the same seed gives the same result", most=2**63 - 1)
 
-    @property
-    def needs_scorer(self) -> bool:
-        """Whether a scorer rewards or guides the walker."""
-        return self.reward_shaping or self.guidance > 0
-
 
 class ScorerSettings(Group):
     """the one-hop model f(head, relation, tail), and its training"""
 
-    model: str = _choice("complex", "distmult, complex, conve, propagation, neural-lp, drum, or pykeen:MODEL")
+    model: str = _choice("propagation", "propagation, neural-lp, drum, distmult, complex, conve, or pykeen:MODEL")
     model_options: str = _choice("", 'further arguments of a PyKEEN model, as TOML: "p = 2, relation_dim = 30"')
     recipe: ScorerRecipe = _choice("modern", "source of every setting below that is not set: modern or paper")
     dimension: int = _integer(
@@ -164,10 +155,11 @@ class PropagationSettings(Group):
 
     layers: int = _integer(3, "L: steps that messages take from the head", least=1, most=20)
     senders: int = _integer(0, "K: nodes of a query that send messages in a layer, those of highest learnt priority; 0: all")
+    fan_out: int = _integer(0, "edges along which a node sends in a layer, an even sample if it has more; 0: all")
     width: int = _integer(32, "size of a node's state; a power of two is fastest", least=4, most=256)
     attention_width: int = _integer(8, "size of the attention's hidden layer", least=4, most=256)
-    aggregation: Literal["sum", "max", "mean-max"] = _choice(
-        "sum", "of messages: their sum; the sum and the maximum; the sum, the mean and the maximum"
+    aggregation: Literal["sum", "mean", "max", "mean-max"] = _choice(
+        "sum", "of messages: their sum; the sum and the mean; the sum and the maximum; the sum, the mean and the maximum"
     )
     additive: bool = _choice(False, "add a vector of the relation to each message")
     query_rank: int = _integer(0, "size of the query that messages depend on; 0: the whole query", most=256)
@@ -201,12 +193,12 @@ class PropagationSettings(Group):
     @property
     def has_max(self) -> bool:
         """Whether the maximum of messages is an aggregate."""
-        return self.aggregation != "sum"
+        return self.aggregation in ("max", "mean-max")
 
     @property
     def has_mean(self) -> bool:
         """Whether the mean of messages is an aggregate."""
-        return self.aggregation == "mean-max"
+        return self.aggregation in ("mean", "mean-max")
 
 
 class RuleSettings(Group):

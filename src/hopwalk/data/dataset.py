@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -84,10 +84,37 @@ class Dataset:
         facts, train = (self.packing.merged([part, self.valid]) for part in (self.facts, self.train))
         return replace(self, facts=facts, train=train, valid=self.valid[:0])
 
+    def with_facts(self, facts: Triples) -> Dataset:
+        """The same data with more facts in the graph."""
+        return replace(self, facts=self.packing.merged([self.facts, facts]))
+
+    def with_entities(self, labels: Iterable[str]) -> Dataset:
+        """The same data with more entities, which have no facts yet. Ids change, since they follow the order of labels."""
+        entities, new_ids = self.entities.with_labels(labels)
+
+        def moved(triples: Triples) -> Triples:
+            return Triples(new_ids[triples.heads], triples.relations, new_ids[triples.tails])
+
+        train = moved(self.train)
+        return replace(
+            self,
+            entities=entities,
+            facts=moved(self.facts) if self.has_own_facts else train,
+            train=train,
+            valid=moved(self.valid),
+            test=moved(self.test),
+            held_back=moved(self.held_back),
+        )
+
     @property
     def degrees(self) -> NDArray[np.int64]:
         """The number of facts of every entity, as head or tail [E]."""
         return np.bincount(np.concatenate([self.facts.heads, self.facts.tails]), minlength=len(self.entities))
+
+    @cached_property
+    def loop_relations(self) -> frozenset[int]:
+        """The relations with a fact whose head is its tail."""
+        return frozenset(np.unique(self.facts.relations[self.facts.heads == self.facts.tails]).tolist())
 
     @cached_property
     def fingerprint(self) -> str:

@@ -81,6 +81,13 @@ class NameIndex:
 
         An `UnknownNameError` with suggestions if there is no match or more than one, or if the name is not text.
         """
+        found = self.find(text)
+        if found is None:
+            raise UnknownNameError(f"there is no {self._kind} {shorten(text)!r}", remedy=self._remedy(folded(text)))
+        return found
+
+    def find(self, text: str) -> int | None:
+        """The same, but None if nothing matches."""
         given: object = text  # callers without type checks may pass ids
         if not isinstance(given, str):
             problem = f"{shorten(repr(text))} is not valid as the name of the {self._kind}: names are text"
@@ -98,7 +105,7 @@ class NameIndex:
             raise UnknownNameError(
                 f"{shorten(text)!r} matches several {PLURALS[self._kind]}", remedy=f"Use one of the labels: {listed}."
             )
-        raise UnknownNameError(f"there is no {self._kind} {shorten(text)!r}", remedy=self._remedy(folded_text))
+        return None
 
     def search(self, text: str, limit: int = 10) -> list[int]:
         """The ids of names that begin with the text, then of those with a word that does, then of those that contain it.

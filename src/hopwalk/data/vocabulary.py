@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bisect
 import hashlib
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +55,15 @@ class TextColumn:
 
     def __getitem__(self, row: int) -> str:
         return self.encoded(row).decode()
+
+    def with_inserted(self, texts: Sequence[bytes], rows: NDArray[np.int64]) -> TextColumn:
+        """The column with more texts, each before the row given; rows must not descend."""
+        bounds = [0, *self.offsets[rows].tolist(), len(self.utf8)]
+        pieces = [self.utf8[start:end] for start, end in itertools.pairwise(bounds)]
+        inserted = [np.frombuffer(text, dtype=np.uint8) for text in texts]
+        joined = [piece for pair in itertools.zip_longest(pieces, inserted) for piece in pair if piece is not None]
+        lengths = np.insert(np.diff(self.offsets), rows, [len(text) for text in texts])
+        return TextColumn(np.concatenate(joined), np.append(0, np.cumsum(lengths)).astype(np.int64))
 
     def rows_with_outer_blanks(self) -> NDArray[np.int64]:
         """The rows that begin or end with a blank, a tab or a line break."""
@@ -136,6 +146,20 @@ class Vocabulary:
         """The readable name of an id, or its label if it has none."""
         id_ = self._checked(id_)
         return (self._names is not None and self._names[id_]) or self._labels[id_]
+
+    def with_labels(self, labels: Iterable[str]) -> tuple[Vocabulary, NDArray[np.int32]]:
+        """The vocabulary with more labels, and the new id of every id [N]: the order of ids is that of labels.
+
+        >>> more, new_ids = Vocabulary.of(["a", "c"]).with_labels(["b"])
+        >>> list(more), new_ids.tolist()
+        (['a', 'b', 'c'], [0, 2])
+        """
+        added = sorted({label.encode() for label in labels if label not in self})
+        places = [bisect.bisect_left(range(len(self)), label, key=self._labels.encoded) for label in added]
+        rows = np.array(places, dtype=np.int64)
+        names = self._names.with_inserted([b""] * len(added), rows) if self._names else None
+        moved = np.arange(len(self)) + np.searchsorted(rows, np.arange(len(self)), side="right")
+        return Vocabulary(self._labels.with_inserted(added, rows), names), moved.astype(np.int32)
 
     def count_outer_blanks(self) -> int:
         """The number of labels that begin or end with a blank, a tab or a line break."""

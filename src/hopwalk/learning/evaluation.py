@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +14,8 @@ from hopwalk.learning.ranking import (
     Directions,
     Ranks,
     ScoreAllTails,
-    ScoreAllTailsBy,
     filtered_answers,
-    rank_answers_by,
+    rank_answers,
     split_queries,
 )
 
@@ -59,29 +57,14 @@ class Evaluation:
 
 
 def evaluate_split(
-    score_all_tails: ScoreAllTails, dataset: Dataset, split: str = "test", *, complete_filter: bool = False
+    score_all_tails: ScoreAllTails,
+    dataset: Dataset,
+    split: str = "test",
+    *,
+    complete_filter: bool = False,
+    directions: Directions = "both",
 ) -> Evaluation:
     """Rank the answers of a split; `complete_filter` also filters test answers when dev is ranked (the paper's appendix)."""
-    return evaluate_split_by(
-        lambda heads, relations: {"": score_all_tails(heads, relations)},
-        dataset,
-        split,
-        names=[""],
-        complete_filter=complete_filter,
-        directions="both",
-    )[""]
-
-
-def evaluate_split_by(
-    score_all_tails: ScoreAllTailsBy,
-    dataset: Dataset,
-    split: str,
-    *,
-    names: Sequence[str],
-    complete_filter: bool,
-    directions: Directions,
-) -> dict[str, Evaluation]:
-    """Rank the answers of a split by several scores that are computed together, each under its name."""
     if not len(dataset.splits[split]):
         raise DataError(
             f"{dataset.name} has no {split} queries",
@@ -89,9 +72,8 @@ def evaluate_split_by(
         )
     known = filtered_answers(dataset, split, complete=complete_filter)
     queries = split_queries(dataset, split, directions)
-    found = rank_answers_by(score_all_tails, queries, known, names=names, num_entities=len(dataset.entities))
-    is_complete = complete_filter or split == "test"
-    return {name: _evaluation(ranks, dataset, split, is_complete) for name, ranks in found.items()}
+    ranks = rank_answers(score_all_tails, queries, known, num_entities=len(dataset.entities))
+    return _evaluation(ranks, dataset, split, complete_filter or split == "test")
 
 
 def _evaluation(ranks: Ranks, dataset: Dataset, split: str, is_filter_complete: bool) -> Evaluation:

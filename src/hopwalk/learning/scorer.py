@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -13,11 +13,15 @@ from torch import Tensor, nn
 
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.learning.calibration import Calibration
+from hopwalk.learning.reached import ReachedScores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hopwalk.data.triples import Ids, Triples
+    from hopwalk.learning.ranking import AllScores
+
+__all__ = ["PathScorer", "ReachedScores", "ScoredPath", "Scorer", "Step"]
 
 Step = tuple[int, int]  # relation, entity
 
@@ -68,25 +72,17 @@ class Scorer(nn.Module, ABC):
         """`score_all_tails` of numpy ids without gradients, for `ranking.rank_answers` [Q, E]."""
         return self.score_all_tails(_to_tensor(heads), _to_tensor(relations)).contiguous().numpy()
 
-
-@dataclass(frozen=True, eq=False)
-class ReachedScores:
-    """The scores of the entities that walks reach; those of query i are at `offsets[i]:offsets[i + 1]`.
-
-    All other entities have the score `unreached` of the query [Q].
-    """
-
-    offsets: NDArray[np.int64]
-    entities: NDArray[np.int32]
-    scores: NDArray[np.float32]
-    unreached: NDArray[np.float32]
+    def compact_scores(self, heads: Ids, relations: Ids) -> AllScores:
+        """The scores of all entities in their smallest form, for ranking and calibration: a table [Q, E]."""
+        return self.numpy_scores(heads, relations)
 
 
 @dataclass(frozen=True)
 class ScoredPath:
     """A path from the head of a query, and how far the score of its end falls if its edges are taken away.
 
-    `share` is that fall relative to the score above that of entities out of reach, at most 1.
+    In a list of paths of one entity, the fall without all of them is shared out among them. `share` is relative to the score
+    above that of entities out of reach; those of a list add up to at most 1.
     """
 
     steps: tuple[Step, ...]
@@ -108,6 +104,18 @@ class PathScorer(Scorer):
     @abstractmethod
     def score_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
         """The scores of the entities that the walks of each query reach."""
+
+    def compact_scores(self, heads: Ids, relations: Ids) -> AllScores:
+        """The scores of all entities in their smallest form, for ranking and calibration: those of what is reached."""
+        return self.score_reached(heads, relations)
+
+    def log_odds_of_reached(self, reached: ReachedScores) -> ReachedScores:
+        """The calibrated logits of P(answer), given what `score_reached` gave."""
+        shifts = reached.log_normalisers(self.num_entities) if self.calibration.is_relative else np.zeros(len(reached))
+        slope, offset = self.calibration.slope, self.calibration.offset
+        scores = (reached.scores - shifts[reached.rows]) * slope + offset
+        unreached = (reached.unreached - shifts) * slope + offset
+        return replace(reached, scores=scores.astype(np.float32), unreached=unreached.astype(np.float32))
 
     @abstractmethod
     def paths_behind(

@@ -13,9 +13,8 @@ from hopwalk.errors import RunError
 from hopwalk.learning.run import Run, write_text
 from hopwalk.paper.ledger import GROUPS, Ledger
 from hopwalk.paper.source import describe_source
-from hopwalk.reasoning.evaluating import evaluate_run
+from hopwalk.reasoning.evaluating import SCORER, evaluate_run
 from hopwalk.scorers.runs import setting_groups
-from hopwalk.walker.decoding import SCORER
 from hopwalk.walker.runs import STARTED_FROM
 
 SCORER_HISTORY = ("epoch", "queries", "loss", "seconds", "valid_mrr")
@@ -28,7 +27,6 @@ WALKER_HISTORY = (
     "hits",
     "false_negative_hits",
     "unique_paths",
-    "guidance",
     "valid_mrr",
     "valid_unreached",
 )
@@ -86,7 +84,7 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
     content |= {STARTED_FROM: before} if before else {}
     content |= {
         "settings": groups["scorer"] if kind == "scorer" else groups,
-        **{group: getattr(run.settings, group).model_dump() for group in _groups(run) if group in ("propagation", "rules")},
+        **{group: getattr(run.settings, group).model_dump() for group in _groups(run) if group not in GROUPS[kind]},
         "threads": about.get("threads"),
         "training_seconds": (about["seconds"] if is_finished else last.get("seconds", 0.0)) + before.get("seconds", 0.0),
         "evaluation_seconds": round(sum(record["evaluation_seconds"] for record in history), 1),
@@ -97,10 +95,7 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
     }
     if kind == "walker":
         content |= {"scorer": about_scorer(folder)}
-        content |= {name: about.get(name) for name in ("blend_weight", "valid_mrr_by")}
-    else:
-        content |= {name: about.get(name) for name in ("calibration", "reliability")}
-    return content
+    return content | {name: about.get(name) for name in ("calibration", "reliability")}
 
 
 def _groups(run: Run) -> tuple[str, ...]:

@@ -10,10 +10,11 @@ from hopwalk.config.loading import load_settings
 from hopwalk.config.settings import Settings
 
 SMALL = ("umls", "kinship")  # these have five seeds, and scorers by the paper's recipe, whose 1,000 epochs are long elsewhere
+SCORER_GROUPS = ("scorer.", "propagation.", "rules.")  # prefixes of the settings of scorers
 NO_SCORER = "none"  # the model of a walker without a scorer
-# Settings of the length, evaluation and memory of training: they change how far a run comes, not which run it is. A run that is
-# also trained on dev takes its blend from one that is not.
-BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_queries", "memory_mb", "train_on_valid", "blend_weight"})
+WALKING_SCORERS = ("propagation", "neural-lp", "drum")  # they score by walks; their budget is a number of queries
+# Settings of the length, evaluation and memory of training: they change how far a run comes, not which run it is.
+BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_queries", "memory_mb", "train_on_valid"})
 
 
 @dataclass(frozen=True)
@@ -50,16 +51,17 @@ class RunSpec:
     def all_overrides(self) -> list[str]:
         """All settings that differ from the defaults, as `name=value`: recipe, seed, model and changes."""
         recipe = [f"{self.kind}.recipe={self.recipe}", f"{self.kind}.seed={self.seed}"]
-        model = [f"scorer.model={self.model}"] if self.kind == "scorer" else []
+        seeds = [f"propagation.seed={self.seed}", f"rules.seed={self.seed}"]
+        model = [f"scorer.model={self.model}", *seeds] if self.kind == "scorer" else []
         return [*recipe, *model, *self._changes]
 
     @property
     def _changes(self) -> list[str]:
         """The settings that differ from the recipe, as `name=value`."""
         has_no_scorer = self.kind == "walker" and self.model == NO_SCORER
-        changes = ["walker.reward_shaping=false", "walker.guidance=0.0"] if has_no_scorer else []
+        changes = ["walker.reward_shaping=false"] if has_no_scorer else []
         changes += self.overrides
-        if self.most_epochs:
+        if self.most_epochs and not (self.kind == "scorer" and self.model in WALKING_SCORERS):
             recipe = [f"{self.kind}.recipe={self.recipe}", *([f"scorer.model={self.model}"] if self.kind == "scorer" else [])]
             epochs = getattr(_loaded(self.data, (*recipe, *changes)), self.kind).epochs
             changes += [f"{self.kind}.epochs={self.most_epochs}"] if epochs > self.most_epochs else []
@@ -72,13 +74,13 @@ class RunSpec:
 
     @property
     def needs_scorer(self) -> bool:
-        """Whether it is a walker that a scorer rewards or guides."""
-        return self.kind == "walker" and self.settings.walker.needs_scorer
+        """Whether it is a walker that a scorer rewards."""
+        return self.kind == "walker" and self.settings.walker.reward_shaping
 
     @property
     def scorer(self) -> RunSpec:
         """The scorer that it needs, by the recipe that is better on dev; its seed is the walker's if it trains in a minute."""
-        overrides = tuple(override for override in self.overrides if override.startswith("scorer."))
+        overrides = tuple(override for override in self.overrides if override.startswith(SCORER_GROUPS))
         label = "quick" if overrides else ""
         recipe = "paper" if self.model == "conve" and self.data in SMALL else "modern"
         seed = 0 if recipe == "paper" else self.seed

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hopwalk.propagation.explaining import edge_derivatives
 from hopwalk.propagation.forward import (
     BLOCK,
     attention_hidden,
@@ -84,7 +85,7 @@ def replace_scores_by_gradients(
 @compiled
 def _backward_scores(
     graph: RunGraph, task: Task, query: int, num_nodes: int, per_query: PerQuery, options: Options, workspace: Workspace,
-    gradient: PerQuery, D: int,
+    gradient: PerQuery, is_training: bool, D: int,
 ) -> None:  # fmt: skip
     """From gradients of the scores to those of the last states."""
     ws = workspace
@@ -100,19 +101,22 @@ def _backward_scores(
         if d_score == 0:
             continue
         store(ws.d_states, row * D, d_score * readout)
+        if not is_training:
+            continue
         d_readout = axpy(d_score, load(ws.states, row * D, D), d_readout)
         if options.features:
             f0, f1, f2 = features_of(graph, task, ws.nodes[node], per_query.relation_weight.shape[2])
             d_features[0] += d_score * f0
             d_features[1] += d_score * f1
             d_features[2] += d_score * f2
-    store(gradient.readout, query * D, d_readout)
+    if is_training:
+        store(gradient.readout, query * D, d_readout)
 
 
 @inlined
 def _backward_norm(
     z: Any, row: int, layer: int, query: int, weight: float, shared: Shared, options: Options, workspace: Workspace,
-    d_shared: Shared, D: int,
+    d_shared: Shared, is_training: bool, D: int,
 ) -> Any:  # fmt: skip
     """The gradient of W x + b of one node; `weight` 0 for the rows that only fill a block up."""
     place = (query * shared.weight.shape[0] + layer) * D
@@ -120,13 +124,14 @@ def _backward_norm(
     gain = load(shared.norm_gain, layer * D, D)
     output = normal * gain + load(shared.norm_bias, layer * D, D)
     d_output = np.float32(weight) * where_positive(output, load(workspace.d_states, row * D, D))
-    store(d_shared.norm_bias, place, load(d_shared.norm_bias, place, D) + d_output)
-    store(d_shared.norm_gain, place, load(d_shared.norm_gain, place, D) + d_output * normal)
     d_normal = d_output * gain
     mean = splat(total(d_normal) * np.float32(1.0 / D), D)
     along = total(d_normal * normal) * np.float32(1.0 / D)
     d_z = scale * (d_normal - mean - along * normal)
-    store(d_shared.bias, place, load(d_shared.bias, place, D) + d_z)
+    if is_training:
+        store(d_shared.norm_bias, place, load(d_shared.norm_bias, place, D) + d_output)
+        store(d_shared.norm_gain, place, load(d_shared.norm_gain, place, D) + d_output * normal)
+        store(d_shared.bias, place, load(d_shared.bias, place, D) + d_z)
     return d_z
 
 
@@ -156,7 +161,7 @@ def _backward_inputs(
 @compiled
 def _backward_nodes(
     query: int, layer: int, num_before: int, num_nodes: int, shared: Shared, transposed: Transposed, options: Options,
-    workspace: Workspace, d_shared: Shared, D: int,
+    workspace: Workspace, d_shared: Shared, is_training: bool, D: int,
 ) -> None:  # fmt: skip
     """Backward of the node update, for the nodes whose gradient is not 0. W x is computed again: most nodes have none."""
     ws = workspace
@@ -184,11 +189,11 @@ def _backward_nodes(
         for number in range(BLOCK):
             gather_inputs(ws, layer, found[number], num_before, options, inputs, number * num_inputs, D)
         z0, z1, z2, z3 = four_products(shared.weight, layer * num_inputs, inputs, 0, num_inputs, bias, D)
-        d0 = _backward_norm(z0, next_row + found[0], layer, query, 1.0, shared, options, ws, d_shared, D)
-        d1 = _backward_norm(z1, next_row + found[1], layer, query, count > 1, shared, options, ws, d_shared, D)
-        d2 = _backward_norm(z2, next_row + found[2], layer, query, count > 2, shared, options, ws, d_shared, D)
-        d3 = _backward_norm(z3, next_row + found[3], layer, query, count > 3, shared, options, ws, d_shared, D)
-        for column in range(num_inputs):
+        d0 = _backward_norm(z0, next_row + found[0], layer, query, 1.0, shared, options, ws, d_shared, is_training, D)
+        d1 = _backward_norm(z1, next_row + found[1], layer, query, count > 1, shared, options, ws, d_shared, is_training, D)
+        d2 = _backward_norm(z2, next_row + found[2], layer, query, count > 2, shared, options, ws, d_shared, is_training, D)
+        d3 = _backward_norm(z3, next_row + found[3], layer, query, count > 3, shared, options, ws, d_shared, is_training, D)
+        for column in range(num_inputs if is_training else 0):
             place = (first_weight + column) * D
             d_weight = axpy(inputs[column], d0, load(d_shared.weight, place, D))
             d_weight = axpy(inputs[num_inputs + column], d1, d_weight)
@@ -227,7 +232,7 @@ def _four_transposed(weight: Floats, layer: int, part: int, num_inputs: int, d_z
 @compiled
 def _backward_messages(
     query: int, layer: int, shared: Shared, transposed: Transposed, per_query: PerQuery, options: Options,
-    workspace: Workspace, d_shared: Shared, gradient: PerQuery, D: int, A: int,
+    workspace: Workspace, d_shared: Shared, gradient: PerQuery, is_training: bool, D: int, A: int,
 ) -> None:  # fmt: skip
     """Backward of the messages of a layer: to the states of the senders and to all parameters of messages and attention."""
     ws = workspace
@@ -277,22 +282,24 @@ def _backward_messages(
                 d_product = alpha * d_message
                 if options.additive:
                     product = product + load(per_query.relation_offset, place, D)
-                    store(gradient.relation_offset, place, load(gradient.relation_offset, place, D) + d_product)
                 d_x = d_x + d_product * weight
-                store(gradient.relation_weight, place, load(gradient.relation_weight, place, D) + d_product * x)
                 hidden = attention_hidden(shared, per_query, query, layer, relation, source, A)
                 d_logit = total(d_message * product) * alpha * (np.float32(1.0) - alpha)
-                d_attention = axpy(d_logit, hidden, d_attention)
-                d_attention_bias += d_logit
                 d_hidden = where_positive(hidden, d_logit * attention)
                 d_source = d_source + d_hidden
-                place = (first_relation + relation) * A
-                store(gradient.relation_bias, place, load(gradient.relation_bias, place, A) + d_hidden)
+                if is_training:
+                    d_attention = axpy(d_logit, hidden, d_attention)
+                    d_attention_bias += d_logit
+                    if options.additive:
+                        store(gradient.relation_offset, place, load(gradient.relation_offset, place, D) + d_product)
+                    store(gradient.relation_weight, place, load(gradient.relation_weight, place, D) + d_product * x)
+                    place = (first_relation + relation) * A
+                    store(gradient.relation_bias, place, load(gradient.relation_bias, place, A) + d_hidden)
             run += 1
         if not is_source_known:
             continue
         store(d_source_row, 0, d_source)
-        for column in range(D):
+        for column in range(D if is_training else 0):
             place = (shared_place * D + column) * A
             store(d_shared.source, place, axpy(x_row[column], d_source, load(d_shared.source, place, A)))
         for column in range(A):
@@ -307,67 +314,35 @@ def _backward_messages(
             d_state = d_state + load(ws.d_states, (row + node) * D, D)
         store(ws.d_states, (row + node) * D, d_state)
         ws.is_active[row + node] = 1
-    store(d_shared.attention, shared_place * A, d_attention)
-    store(d_shared.priority, shared_place * D, d_priority)
-    d_shared.attention_bias[query, layer] = d_attention_bias
-    d_shared.priority_bias[query, layer] = d_priority_bias
-
-
-@compiled
-def _edge_gradients(
-    query: int, layer: int, shared: Shared, per_query: PerQuery, options: Options, workspace: Workspace,
-    edge_gradients: Floats, D: int,
-) -> None:  # fmt: skip
-    """The derivative of the score by a weight of 1 on the message of every edge of a layer."""
-    ws = workspace
-    row, next_row = ws.row_starts[layer], ws.row_starts[layer + 1]
-    num_layers, num_relations = per_query.relation_weight.shape[1], per_query.relation_weight.shape[2]
-    first_relation = (query * num_layers + layer) * num_relations
-    priority = load(shared.priority, layer * D, D)
-    first_sender = ws.sender_starts[layer]
-    run = ws.sender_run_ends[first_sender - 1] if first_sender else 0
-    edge = ws.run_ends[run - 1] if run else 0
-    for number in range(first_sender, ws.sender_starts[layer + 1]):
-        x = load(ws.states, (row + ws.senders[number]) * D, D)
-        if options.gate:
-            x = np.float32(sigmoid(total(x * priority) + shared.priority_bias[layer])) * x
-        while run < ws.sender_run_ends[number]:
-            place = (first_relation + ws.run_relations[run]) * D
-            message = x * load(per_query.relation_weight, place, D)
-            if options.additive:
-                message = message + load(per_query.relation_offset, place, D)
-            message = ws.run_alphas[run] * message
-            while edge < ws.run_ends[run]:
-                target = next_row + ws.edge_nodes[edge]
-                derivative = np.float32(0.0)
-                if ws.is_active[target]:
-                    derivative = total(message * load(ws.d_sums, target * D, D))
-                    if options.max:
-                        d_largest = where_owner(ws.owners, target * D, run, load(ws.d_maxima, target * D, D))
-                        derivative += total(message * d_largest)
-                edge_gradients[edge] = derivative
-                edge += 1
-            run += 1
+    if is_training:
+        store(d_shared.attention, shared_place * A, d_attention)
+        store(d_shared.priority, shared_place * D, d_priority)
+        d_shared.attention_bias[query, layer] = d_attention_bias
+        d_shared.priority_bias[query, layer] = d_priority_bias
 
 
 @compiled
 def backward(
     graph: RunGraph, task: Task, query: int, num_nodes: int, shared: Shared, transposed: Transposed, per_query: PerQuery,
-    options: Options, workspace: Workspace, d_shared: Shared, gradient: PerQuery, edge_gradients: Floats, D: int, A: int,
+    options: Options, workspace: Workspace, d_shared: Shared, gradient: PerQuery, edge_values: Floats, D: int, A: int,
 ) -> None:  # fmt: skip
     """Backward of `forward`, from the gradients of the scores that `workspace.scores` holds. Gradients must start at 0.
 
-    `edge_gradients` gets the derivative by a weight of 1 on every edge that carried a message; an empty array: none is computed.
+    With room in `edge_values`, that gets the derivative by a weight of 1 on every edge that carried a message, and the
+    gradients of the parameters are not computed.
     """
     ws = workspace
-    _backward_scores(graph, task, query, num_nodes, per_query, options, ws, gradient, D)
+    is_training = len(edge_values) == 0
+    _backward_scores(graph, task, query, num_nodes, per_query, options, ws, gradient, is_training, D)
     for step in range(shared.weight.shape[0]):
         layer = shared.weight.shape[0] - 1 - step
         num_before = ws.row_starts[layer + 1] - ws.row_starts[layer]
         num_after = ws.row_starts[layer + 2] - ws.row_starts[layer + 1]
-        _backward_nodes(query, layer, num_before, num_after, shared, transposed, options, ws, d_shared, D)
-        if len(edge_gradients):
-            _edge_gradients(query, layer, shared, per_query, options, ws, edge_gradients, D)
-        _backward_messages(query, layer, shared, transposed, per_query, options, ws, d_shared, gradient, D, A)
+        _backward_nodes(query, layer, num_before, num_after, shared, transposed, options, ws, d_shared, is_training, D)
+        if not is_training:
+            edge_derivatives(query, layer, shared, per_query, options, ws, edge_values, D)
+            if layer == 0:
+                return
+        _backward_messages(query, layer, shared, transposed, per_query, options, ws, d_shared, gradient, is_training, D, A)
     if ws.is_active[0]:
         store(gradient.head_state, query * D, load(ws.d_states, 0, D))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hopwalk.propagation.backward import backward, replace_scores_by_gradients
+from hopwalk.propagation.explaining import find_paths
 from hopwalk.propagation.forward import forget, forward
 from hopwalk.propagation.graph import compiled, inlined
 from hopwalk.propagation.parameters import Task, Tasks
@@ -36,7 +37,8 @@ class Kernels(NamedTuple):
 
     train_batch: Callable[..., None]
     score_batch: Callable[..., None]
-    explain: Callable[..., int]
+    score_entities: Callable[..., None]
+    explain: Callable[..., bool]
 
 
 @cache
@@ -82,11 +84,17 @@ def compile_kernels(width: int, attention_width: int) -> Kernels:
                 A,
             )
             forget(num_nodes, workspace)
-            losses[query] = loss
+            losses[query] = np.inf if np.isnan(loss) else loss  # NaN: not done yet
 
     @compiled
-    def score_batch(graph, tasks, shared, per_query, options, workspace, scores, num_reached, counter, needed):  # type: ignore[no-untyped-def]
-        """Write the scores of all entities [Q, E] and how many were reached [Q] for every query where that is -1."""
+    def score_batch(
+        graph, tasks, shared, per_query, options, workspace, entities, scores, starts, num_reached, counter, needed
+    ):  # type: ignore[no-untyped-def]  # fmt: skip
+        """Append entities and scores of what is reached, for every query whose `num_reached` [Q] is -1.
+
+        `starts` [Q] gets the place of the query's first entity. A call ends early if there is no room left for a query.
+        """
+        used = 0
         while True:
             query = take_number(counter)
             if query >= len(num_reached):
@@ -96,34 +104,61 @@ def compile_kernels(width: int, attention_width: int) -> Kernels:
             num_nodes = forward(graph, _task(tasks, query), query, shared, per_query, options, workspace, needed, D, A)
             if num_nodes < 0:
                 break
-            scores[query, :] = per_query.unreached[query]
-            for node in range(num_nodes):
-                scores[query, workspace.nodes[node]] = workspace.scores[node]
+            has_room = used + num_nodes <= len(entities)
+            if has_room:
+                for node in range(num_nodes):
+                    entities[used + node] = workspace.nodes[node]
+                    scores[used + node] = workspace.scores[node]
+                starts[query], num_reached[query] = used, num_nodes
+                used += num_nodes
             forget(num_nodes, workspace)
-            num_reached[query] = num_nodes
+            if not has_room:
+                break
+
+    @compiled
+    def score_entities(graph, tasks, shared, per_query, options, workspace, entities, scores, counter, needed):  # type: ignore[no-untyped-def]
+        """Write the score of one entity for every query [Q] where that is NaN; all have the parameters of the first."""
+        while True:
+            query = take_number(counter)
+            if query >= len(scores):
+                break
+            if not np.isnan(scores[query]):
+                continue
+            num_nodes = forward(graph, _task(tasks, query), 0, shared, per_query, options, workspace, needed, D, A)
+            if num_nodes < 0:
+                break
+            node = workspace.slots[entities[query]]
+            scores[query] = workspace.scores[node] if node >= 0 else per_query.unreached[0]
+            forget(num_nodes, workspace)
 
     @compiled
     def explain(
-        graph, tasks, shared, transposed, per_query, options, workspace, d_shared, gradient, edge_gradients, entity, needed
+        graph, tasks, shared, transposed, per_query, options, workspace, no_shared, no_query, entities, beam, scores, paths,
+        needed,
     ):  # type: ignore[no-untyped-def]  # fmt: skip
-        """Write the derivatives of the score of an entity by the edges of the only query; the number of nodes reached.
+        """Write the score of every entity [N] and paths behind it [N, B, L] for the only query; whether there was room.
 
-        -1 if the workspace or `edge_gradients` is too small, -2 if the entity is not reached. The caller calls `forget`.
+        Entities out of reach have no path. The beam must have as much room as the workspace.
         """
-        task = _task(tasks, 0)
-        num_nodes = forward(graph, task, 0, shared, per_query, options, workspace, needed, D, A)
+        ws, task = workspace, _task(tasks, 0)
+        num_nodes = forward(graph, task, 0, shared, per_query, options, ws, needed, D, A)
         if num_nodes < 0:
-            return -1
-        if workspace.slots[entity] < 0 or needed[3] > len(edge_gradients):
-            code = -1 if needed[3] > len(edge_gradients) else -2
-            forget(num_nodes, workspace)
-            return code
-        for node in range(num_nodes):
-            workspace.scores[node] = 0.0
-        workspace.scores[workspace.slots[entity]] = 1.0
-        backward(
-            graph, task, 0, num_nodes, shared, transposed, per_query, options, workspace, d_shared, gradient, edge_gradients, D, A
-        )
-        return num_nodes
+            return False
+        for number in range(len(entities)):
+            node = ws.slots[entities[number]]
+            scores[number] = ws.scores[node] if node >= 0 else per_query.unreached[0]
+        for number in range(len(entities)):
+            node = ws.slots[entities[number]]
+            paths[number, :, :] = -1
+            if node < 0:
+                continue
+            ws.scores[:num_nodes] = 0.0
+            ws.scores[node] = 1.0
+            backward(
+                graph, task, 0, num_nodes, shared, transposed, per_query, options, ws, no_shared, no_query, beam.values, D, A
+            )
+            find_paths(beam, ws, paths.shape[2], node, paths.shape[1], paths[number])
+        forget(num_nodes, ws)
+        return True
 
-    return Kernels(train_batch, score_batch, explain)
+    return Kernels(train_batch, score_batch, score_entities, explain)

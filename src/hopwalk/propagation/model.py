@@ -13,33 +13,35 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from hopwalk.config.settings import PropagationSettings
-from hopwalk.propagation.forward import forget
+from hopwalk.learning.reached import ReachedScores
+from hopwalk.propagation.explaining import make_beam
 from hopwalk.propagation.frontier import Capacity, Workspace, make_workspace
 from hopwalk.propagation.graph import Floats, Int32s, Int64s, RunGraph
 from hopwalk.propagation.kernels import compile_kernels
 from hopwalk.propagation.parameters import Options, PerQuery, Shared, Tasks, Transposed
 
 ALL_NODES = 1 << 30
+ALL_EDGES = 1 << 40
+ROOM_FOR_SCORES = 1 << 16  # of a call, in entities reached
+FIRST_CAPACITY = Capacity(4096, 1024, 8192, 16384)
 NO_EDGES = np.empty(0, dtype=np.float32)
 
 
-class EdgeGradients(NamedTuple):
-    """The derivative of a score by a weight of 1 on every edge that carried a message [M].
+class Candidates(NamedTuple):
+    """The scores of some entities [N], and paths that may carry them [N, B, L].
 
-    Those of layer l are at `offsets[l]:offsets[l + 1]`.
+    A path is the positions of its edges in the graph, the first edge first, and -1 behind the last; an empty one is none.
     """
 
-    offsets: Int64s
-    sources: Int32s
-    relations: Int32s
-    targets: Int32s
-    values: Floats
+    scores: Floats
+    paths: Int64s
 
 
 def options_of(settings: PropagationSettings, *, drop: float = 0.0) -> Options:
     """The structure of the layers, for the kernels."""
     return Options(
         settings.senders or ALL_NODES,
+        settings.fan_out or ALL_EDGES,
         int(settings.has_gate),
         int(settings.has_mean),
         int(settings.has_max),
@@ -53,14 +55,14 @@ def options_of(settings: PropagationSettings, *, drop: float = 0.0) -> Options:
 class Engine:
     """A graph, and a workspace per thread to run the kernels on it.
 
-    Memory of a workspace: about 16 D bytes for each (layer, node) that a query reaches (28 D with maxima), 12 bytes for each
+    Memory of a workspace: about 16 D bytes for each (layer, node) that a query reaches (28 D with maxima), 4 bytes for each
     edge, and 4 bytes for each entity. It grows to what the largest query so far needed.
     """
 
     def __init__(self, graph: RunGraph, settings: PropagationSettings, num_threads: int = 1) -> None:
         self.graph, self.settings = graph, settings
         self.kernels = compile_kernels(settings.width, settings.attention_width)
-        self._capacity = Capacity(4096, 1024, 8192, 16384)
+        self._capacity = FIRST_CAPACITY
         self._workspaces = [self._workspace() for _ in range(num_threads)]
         self._pool = ThreadPoolExecutor(num_threads)
         self._lock = Lock()  # callers may be threads; the workspaces serve one call at a time
@@ -69,6 +71,11 @@ class Engine:
     def num_entities(self) -> int:
         """The number of entities of the graph."""
         return self.graph.num_entities
+
+    @property
+    def workspaces(self) -> list[Workspace]:
+        """The memory that each thread has for a query, as large as the largest so far needed."""
+        return self._workspaces
 
     def train(
         self, tasks: Tasks, shared: Shared, per_query: PerQuery, threshold: float = 0.0, drop: float = 0.0
@@ -92,44 +99,67 @@ class Engine:
                 self._share_out(work)
         return losses, Shared(*(array.sum(axis=0) for array in d_shared)), gradient
 
-    def score(self, tasks: Tasks, shared: Shared, per_query: PerQuery) -> tuple[Floats, NDArray[np.int64]]:
-        """Scores of all entities [Q, E], and the number of entities reached [Q]."""
-        scores = np.empty((len(tasks.heads), self.num_entities), dtype=np.float32)
-        num_reached = np.full(len(tasks.heads), -1)
+    def score(self, tasks: Tasks, shared: Shared, per_query: PerQuery) -> ReachedScores:
+        """The scores of the entities that each query reaches, in the order in which they are reached."""
+        num_queries = len(tasks.heads)
+        num_reached = np.full(num_queries, -1)
+        parts: list[tuple[Int32s, Floats]] = [(np.empty(0, dtype=np.int32), NO_EDGES)] * num_queries
         options = options_of(self.settings)
 
         def work(workspace: Workspace, counter: Any, needed: Any) -> None:
+            room = max(len(workspace.nodes), ROOM_FOR_SCORES)  # for at least one query
+            entities, scores = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+            own_starts = np.full(num_queries, -1)
             self.kernels.score_batch(
-                self.graph, tasks, shared, per_query, options, workspace, scores, num_reached, counter, needed
-            )
+                self.graph, tasks, shared, per_query, options, workspace, entities, scores, own_starts, num_reached, counter,
+                needed,
+            )  # fmt: skip
+            for query in np.flatnonzero(own_starts >= 0).tolist():
+                rows = slice(own_starts[query], own_starts[query] + num_reached[query])
+                parts[query] = entities[rows], scores[rows]
 
         with self._lock:
             while (num_reached < 0).any():
                 self._share_out(work)
-        return scores, num_reached
+        offsets = np.append(0, np.cumsum(num_reached))
+        entities, scores = (np.concatenate([part[column] for part in parts]) for column in range(2))
+        return ReachedScores(offsets, entities, scores, per_query.unreached)
 
-    def explain(self, tasks: Tasks, shared: Shared, per_query: PerQuery, entity: int) -> EdgeGradients | None:
-        """The derivatives of an entity's score by the edges of the only query; None if the entity is not reached."""
-        transposed = Transposed(*(np.ascontiguousarray(matrix.swapaxes(1, 2)) for matrix in (shared.weight, shared.source)))
+    def score_entities(self, tasks: Tasks, shared: Shared, per_query: PerQuery, entities: Int32s) -> Floats:
+        """The score of one entity for each query [Q]; the queries have one relation, and `per_query` one row."""
+        scores = np.full(len(entities), np.nan, dtype=np.float32)
         options = options_of(self.settings)
-        found = -1
+
+        def work(workspace: Workspace, counter: Any, needed: Any) -> None:
+            self.kernels.score_entities(
+                self.graph, tasks, shared, per_query, options, workspace, entities, scores, counter, needed
+            )
+
         with self._lock:
-            while found == -1:
-                d_shared = Shared(*(np.zeros((1, *array.shape), dtype=np.float32) for array in shared))
-                gradient = PerQuery(*(np.zeros_like(array) for array in per_query))
-                workspace, needed = self._workspaces[0], np.zeros(4, dtype=np.int64)
-                values = np.zeros(self._capacity.edges, dtype=np.float32)
-                found = self.kernels.explain(
-                    self.graph, tasks, shared, transposed, per_query, options, workspace, d_shared, gradient, values,
-                    entity, needed,
+            while np.isnan(scores).any():
+                self._share_out(work)
+        return scores
+
+    def explain(self, tasks: Tasks, shared: Shared, per_query: PerQuery, entities: Int32s, num_paths: int) -> Candidates:
+        """Simple paths from the head of the only query to each entity [N] whose edges have the largest derivatives."""
+        transposed = Transposed(*(np.ascontiguousarray(matrix.swapaxes(1, 2)) for matrix in (shared.weight, shared.source)))
+        no_shared, no_query = (
+            kind(*(np.empty((0,) * (array.ndim + extra), dtype=np.float32) for array in arrays))
+            for kind, arrays, extra in ((Shared, shared, 1), (PerQuery, per_query, 0))
+        )
+        found = Candidates(
+            np.empty(len(entities), dtype=np.float32), np.empty((len(entities), num_paths, self.settings.layers), dtype=np.int64)
+        )
+        options, is_done = options_of(self.settings), False
+        with self._lock:
+            while not is_done:
+                needed, beam = np.zeros(4, dtype=np.int64), make_beam(self._capacity.rows, self._capacity.edges, num_paths)
+                is_done = self.kernels.explain(
+                    self.graph, tasks, shared, transposed, per_query, options, self._workspaces[0], no_shared, no_query,
+                    entities, beam, *found, needed,
                 )  # fmt: skip
-                if found == -1:
-                    self._enlarge([needed])
-            if found < 0:
-                return None
-            edges = _edges_of(workspace, self.settings.layers, values)
-            forget(found, workspace)
-        return edges
+                self._enlarge([needed])
+        return found
 
     def _share_out(self, work: Any) -> None:
         """Call `work` in every thread; enlarge the workspaces if one was too small."""
@@ -153,20 +183,6 @@ class Engine:
     def _workspace(self) -> Workspace:
         settings = self.settings
         return make_workspace(self.num_entities, settings.layers, settings.width, self._capacity, has_max=settings.has_max)
-
-
-def _edges_of(workspace: Workspace, num_layers: int, values: Floats) -> EdgeGradients:
-    """The edges that a workspace holds after a forward pass, with their derivatives."""
-    ws, offsets = workspace, np.zeros(num_layers + 1, dtype=np.int64)
-    ends = np.append(0, ws.sender_run_ends[: ws.sender_starts[num_layers]])
-    for layer in range(num_layers):
-        last_run = ends[ws.sender_starts[layer + 1]]
-        offsets[layer + 1] = ws.run_ends[last_run - 1] if last_run else 0
-    num_runs, num_edges = int(ends[-1]), int(offsets[-1])
-    edges_of_runs = np.diff(ws.run_ends[:num_runs], prepend=0)
-    sources = np.repeat(np.repeat(ws.nodes[ws.senders[: len(ends) - 1]], np.diff(ends)), edges_of_runs)
-    relations = np.repeat(ws.run_relations[:num_runs], edges_of_runs)
-    return EdgeGradients(offsets, sources, relations, ws.nodes[ws.edge_nodes[:num_edges]], values[:num_edges])
 
 
 class _MeanLoss(torch.autograd.Function):
@@ -263,17 +279,18 @@ class Propagation(nn.Module):
         return _MeanLoss.apply(engine, tasks, threshold, drop, *self.shared(), *per_query)  # type: ignore[no-any-return, no-untyped-call]
 
     @torch.no_grad()
-    def score_all(self, engine: Engine, tasks: Tasks) -> tuple[Floats, NDArray[np.int64]]:
+    def score_reached(self, engine: Engine, tasks: Tasks) -> ReachedScores:
+        """The scores of the entities that each query reaches; cost and memory do not depend on the number of entities."""
+        return engine.score(tasks, *self.arrays(tasks.relations))
+
+    def score_all(self, engine: Engine, tasks: Tasks) -> tuple[Floats, Int64s]:
         """Scores of all entities [Q, E], and the number of entities reached [Q]."""
-        shared: Any = self.shared()
-        per_query: Any = self.per_query(torch.from_numpy(tasks.relations).long())
-        arrays = Shared(*(tensor.detach().numpy() for tensor in shared)), PerQuery(*(tensor.numpy() for tensor in per_query))
-        return engine.score(tasks, *arrays)
+        reached = self.score_reached(engine, tasks)
+        return reached.dense(engine.num_entities), reached.num_reached
 
     @torch.no_grad()
-    def explain(self, engine: Engine, tasks: Tasks, entity: int) -> EdgeGradients | None:
-        """The derivatives of an entity's score by the edges of the only query; None if the entity is not reached."""
+    def arrays(self, relations: Int32s) -> tuple[Shared, PerQuery]:
+        """The parameters as arrays: those that all queries share, and those of the query relations [Q]."""
         shared: Any = self.shared()
-        per_query: Any = self.per_query(torch.from_numpy(tasks.relations).long())
-        arrays = Shared(*(tensor.detach().numpy() for tensor in shared)), PerQuery(*(tensor.numpy() for tensor in per_query))
-        return engine.explain(tasks, *arrays, entity)
+        per_query: Any = self.per_query(torch.from_numpy(relations).long())
+        return Shared(*(tensor.detach().numpy() for tensor in shared)), PerQuery(*(tensor.numpy() for tensor in per_query))

@@ -1,75 +1,146 @@
-"""The walks behind a score: candidates by the derivatives of the score, then each is taken away to see what it carries."""
+"""The paths behind a score: candidates by the derivatives of the score, then each is taken away to see what it carries."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hopwalk.propagation.graph import Int64s, hidden_edges
-from hopwalk.propagation.model import EdgeGradients
-from hopwalk.propagation.queries import plain_tasks
-from hopwalk.propagation.scorer import PropagationScorer
+from hopwalk.data.relation_ids import RelationIds
+from hopwalk.data.triples import Triples
+from hopwalk.learning.scorer import ScoredPath, Step
+from hopwalk.propagation.graph import Floats, Int64s, RunGraph
+from hopwalk.propagation.model import Engine, Propagation
+from hopwalk.propagation.parameters import Tasks
+from hopwalk.propagation.queries import hidden_positions, plain_tasks
 
-Step = tuple[int, int]  # relation, entity
-MOST_EDGES = 400  # of a layer: those of largest derivative
-MOST_PARTIAL = 6  # walks kept at a node
-
-
-@dataclass(frozen=True)
-class ScoredPath:
-    """A simple path from the head, and how far the score falls without its edges."""
-
-    steps: tuple[Step, ...]
-    drop: float
+NUM_CANDIDATES = 8  # paths of an entity that are taken away one by one
 
 
 def paths_behind(
-    scorer: PropagationScorer, head: int, relation: int, entity: int, *, num_paths: int, hidden: Int64s, num_candidates: int = 12
-) -> tuple[float, list[ScoredPath]]:
-    """The score of an entity above that of entities out of reach, and the paths without which it falls furthest.
+    model: Propagation,
+    engine: Engine,
+    head: int,
+    relation: int,
+    entities: Sequence[int],
+    *,
+    num_paths: int,
+    hidden: Triples | None = None,
+) -> list[list[ScoredPath]]:
+    """The simple paths without which the scores of some entities fall furthest, for each the best first.
 
-    `hidden` are edges that the query does not see.
+    Every path is looked for where those before it are taken away already: together they carry more than the best ones by
+    themselves, which are often variants of one another. They have no fact in common. A path without which the score does not
+    fall is given only if an entity has no other. The query does not see the facts `hidden`.
     """
-    tasks = plain_tasks(np.array([head]), np.array([relation]), [hidden])
-    gradients = scorer.model.explain(scorer.engine, tasks, entity)
-    if gradients is None:
-        return 0.0, []
-    candidates = best_paths(gradients, head, entity, num_candidates)
-    removed = [np.union1d(hidden, edges_of_path(scorer, head, steps)) for steps in candidates]
-    count = len(removed) + 1
-    tasks = plain_tasks(np.full(count, head), np.full(count, relation), [hidden, *removed])
-    scores = scorer.model.score_all(scorer.engine, tasks)[0][:, entity]
-    found = [ScoredPath(steps, float(scores[0] - without)) for steps, without in zip(candidates, scores[1:], strict=True)]
-    unreached = float(scorer.model.unreached[relation].detach())
-    return float(scores[0]) - unreached, sorted(found, key=lambda path: -path.drop)[:num_paths]
+    search = _Search(model, engine, head, relation, entities, hidden)
+    for _ in range(num_paths):
+        search.add_paths()
+    return search.shared_out()
 
 
-def edges_of_path(scorer: PropagationScorer, head: int, steps: tuple[Step, ...]) -> Int64s:
-    """The positions of a path's edges and of their inverses, sorted."""
-    entities = np.array([head, *(entity for _, entity in steps)], dtype=np.int32)
-    relations = np.array([relation for relation, _ in steps], dtype=np.int32)
-    inverses = scorer.relation_ids.inverse(relations).astype(np.int32)
-    offsets = np.arange(len(steps) + 1, dtype=np.int64)
-    graph = scorer.engine.graph
-    return np.unique(hidden_edges(graph, entities[:-1], relations, inverses, offsets, entities[1:], all_between=False)[1])
+class _Search:
+    """The paths found so far of N answers of one query, and the scores that the answers have without them."""
+
+    def __init__(
+        self, model: Propagation, engine: Engine, head: int, relation: int, entities: Sequence[int], hidden: Triples | None
+    ) -> None:
+        self._engine, self._head, self._relation = engine, head, relation
+        self._relation_ids = RelationIds(model.num_relations // 2)
+        self._arrays = model.arrays(np.array([relation], dtype=np.int32))
+        self._entities = np.array(entities, dtype=np.int32)
+        nothing = np.empty(0, dtype=np.int64)
+        self._hidden = nothing if hidden is None else hidden_positions(engine.graph, [hidden], self._relation_ids)[0]
+        first = engine.explain(self._tasks([self._hidden]), *self._arrays, self._entities, NUM_CANDIDATES)
+        self._candidates = [_listed(paths) for paths in first.paths]
+        self._paths: list[list[Int64s]] = [[] for _ in entities]
+        self._scores = [[score] for score in first.scores.tolist()]  # without none, the first, the first two, … of the paths
+
+    def add_paths(self) -> None:
+        """Find the next path of every answer that has one."""
+        owners = [owner for owner, candidates in enumerate(self._candidates) for _ in candidates]
+        paths = [path for candidates in self._candidates for path in candidates]
+        scores = self._scores_without(owners, [[*self._paths[owner], path] for owner, path in zip(owners, paths, strict=True)])
+        first = 0
+        for owner, candidates in enumerate(self._candidates):
+            if candidates:
+                row = first + int(np.argmin(scores[first : first + len(candidates)]))
+                first += len(candidates)
+                self._candidates[owner] = self._take(owner, paths[row], float(scores[row]))
+
+    def _take(self, owner: int, path: Int64s, score: float) -> list[Int64s]:
+        """Note a path of an answer; give the candidates for the next."""
+        falls = score < self._scores[owner][-1]
+        if falls or not self._paths[owner]:
+            self._paths[owner].append(path)
+            self._scores[owner].append(score)
+        if not falls:
+            return []
+        tasks = self._tasks([self._without(self._paths[owner])])
+        found = self._engine.explain(tasks, *self._arrays, self._entities[owner : owner + 1], NUM_CANDIDATES)
+        return _listed(found.paths[0])
+
+    def shared_out(self) -> list[list[ScoredPath]]:
+        """The paths of each answer. The fall of the score without all of them is shared out among them.
+
+        A path gets the mean of what it adds to the fall if they are taken away in the order in which they were found and in the
+        opposite order. In one order alone, the last of several paths that can replace each other would get all of it.
+        """
+        owners = [owner for owner, paths in enumerate(self._paths) for _ in paths[1:]]
+        ends = [paths[first:] for paths in self._paths for first in range(1, len(paths))]
+        scores = self._scores_without(owners, ends).tolist()
+        found = []
+        for paths, forward in zip(self._paths, self._scores, strict=True):
+            count = max(len(paths) - 1, 0)
+            backward = [forward[-1], *scores[:count], forward[0]]
+            del scores[:count]
+            found.append(self._scored(paths, forward, backward))
+        return found
+
+    def _scored(self, paths: list[Int64s], forward: list[float], backward: list[float]) -> list[ScoredPath]:
+        """Paths, given the scores without the first n of them and without all but the first n, for all n."""
+        unreached = float(self._arrays[1].unreached[0])
+        full = forward[0] - unreached
+        scored = []
+        for place, path in enumerate(paths):
+            pairs = [(forward[place], forward[place + 1]), (backward[place + 1], backward[place])]
+            drop = sum(before - after for before, after in pairs) / 2
+            above = sum(max(before - unreached, 0.0) - max(after - unreached, 0.0) for before, after in pairs) / 2
+            scored.append(ScoredPath(steps_of(self._engine.graph, path), drop, above / full if full > 0 else 0.0))
+        ordered = sorted(scored, key=lambda path: -path.drop)
+        return [path for path in ordered if path.drop > 0] or ordered[:1]
+
+    def _scores_without(self, owners: list[int], paths: list[list[Int64s]]) -> Floats:
+        """The score of each answer without the paths beside it [N]."""
+        tasks = self._tasks([self._without(some) for some in paths])
+        return self._engine.score_entities(tasks, *self._arrays, self._entities[owners])
+
+    def _without(self, paths: list[Int64s]) -> Int64s:
+        """The sorted edges that a query does not see if some paths are taken away, in both directions."""
+        return np.union1d(self._hidden, with_inverses(self._engine.graph, self._relation_ids, np.concatenate(paths)))
+
+    def _tasks(self, hidden: list[Int64s]) -> Tasks:
+        return plain_tasks(np.full(len(hidden), self._head), np.full(len(hidden), self._relation), hidden)
 
 
-def best_paths(gradients: EdgeGradients, head: int, entity: int, count: int) -> list[tuple[Step, ...]]:
-    """The simple paths from head to entity with the largest sums of derivatives; layers may be skipped, as states persist."""
-    partial: dict[int, list[tuple[float, tuple[Step, ...]]]] = {head: [(0.0, ())]}
-    for layer in range(len(gradients.offsets) - 1):
-        rows = np.arange(gradients.offsets[layer], gradients.offsets[layer + 1])
-        rows = rows[gradients.values[rows] > 0]
-        rows = rows[np.argsort(-gradients.values[rows], kind="stable")[:MOST_EDGES]]
-        added: dict[int, list[tuple[float, tuple[Step, ...]]]] = {}
-        columns = (gradients.sources, gradients.relations, gradients.targets, gradients.values)
-        for source, relation, target, value in zip(*(column[rows].tolist() for column in columns), strict=True):
-            for weight, steps in partial.get(source, ()):
-                if target != head and all(target != passed for _, passed in steps):
-                    added.setdefault(target, []).append((weight + value, (*steps, (relation, target))))
-        for target, walks in added.items():
-            best = {steps: weight for weight, steps in sorted([*partial.get(target, ()), *walks], key=lambda walk: walk[0])}
-            most = count if target == entity else MOST_PARTIAL
-            partial[target] = sorted(((weight, steps) for steps, weight in best.items()), key=lambda walk: -walk[0])[:most]
-    return [steps for _, steps in partial.get(entity, ()) if steps]
+def _listed(paths: Int64s) -> list[Int64s]:
+    """The edges of each path of an array that is filled up with -1."""
+    return [path[path >= 0] for path in paths if path[0] >= 0]
+
+
+def with_inverses(graph: RunGraph, relation_ids: RelationIds, edges: Int64s) -> Int64s:
+    """The sorted positions of some edges and of their inverses."""
+    runs = _runs_of(graph, edges)
+    sources = np.searchsorted(graph.run_offsets, runs, side="right") - 1
+    facts = Triples(sources.astype(np.int32), graph.run_relations[runs], graph.tails[edges])
+    return hidden_positions(graph, [facts], relation_ids)[0]
+
+
+def steps_of(graph: RunGraph, path: Int64s) -> tuple[Step, ...]:
+    """The relations of some edges and the entities that they lead to."""
+    return tuple(zip(graph.run_relations[_runs_of(graph, path)].tolist(), graph.tails[path].tolist(), strict=True))
+
+
+def _runs_of(graph: RunGraph, edges: Int64s) -> NDArray[np.int64]:
+    return np.searchsorted(graph.run_starts, edges, side="right") - 1

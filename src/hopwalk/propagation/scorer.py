@@ -2,54 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from hopwalk.config.settings import PropagationSettings
-from hopwalk.data.triples import Triples
-from hopwalk.learning.scorer import Scorer
-from hopwalk.propagation.graph import build_run_graph
+from hopwalk.data.triples import Ids, Triples
+from hopwalk.errors import DataError
+from hopwalk.learning.reached import ReachedScores
+from hopwalk.learning.scorer import PathScorer, ScoredPath
+from hopwalk.propagation.graph import Int64s, build_run_graph
 from hopwalk.propagation.model import Engine, Propagation
-from hopwalk.propagation.queries import plain_tasks
+from hopwalk.propagation.paths import paths_behind
+from hopwalk.propagation.queries import hidden_positions, plain_tasks
 
 QUERIES_AT_ONCE = 64  # parameters of so many queries are held at once
 
 
-class PropagationScorer(Scorer):
+class PropagationScorer(PathScorer):
     """f(head, relation, tail) by propagation over a graph of facts. It has no entity embeddings: the graph can be exchanged.
 
-    Entities that no walk of `propagation.layers` steps reaches have the same score, learnt for each query relation.
+    Entities that no walk of `propagation.layers` steps reaches have the same score, learnt for each query relation. `model` has
+    the parameters, fresh ones if it is not given.
     """
 
-    def __init__(self, num_entities: int, num_relations: int, settings: PropagationSettings, facts: Triples) -> None:
+    def __init__(
+        self,
+        num_entities: int,
+        num_relations: int,
+        settings: PropagationSettings,
+        facts: Triples,
+        model: Propagation | None = None,
+    ) -> None:
         super().__init__(num_entities, num_relations)
         self.settings = settings
-        self.model = Propagation(self.relation_ids.num_directed, settings, torch.Generator().manual_seed(settings.seed))
+        self.model = model or Propagation(self.relation_ids.num_directed, settings, torch.Generator().manual_seed(settings.seed))
         self.engine = Engine(build_run_graph(facts, num_entities, num_relations), settings, torch.get_num_threads())
+
+    @property
+    def max_hops(self) -> int:
+        """The length of the longest walks: the number of layers."""
+        return self.settings.layers
+
+    def score_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
+        """The scores of the entities that the walks of each query reach; nothing here grows with the number of entities.
+
+        `hidden` are facts that a query does not see, one `Triples` for each query; an empty sequence hides nothing.
+        """
+        if len(hidden) not in (0, len(heads)):
+            raise ValueError(f"expected hidden facts for each of {len(heads)} queries, got {len(hidden)}")
+        parts = []
+        for first in range(0, len(heads), QUERIES_AT_ONCE):
+            rows = slice(first, first + QUERIES_AT_ONCE)
+            edges = hidden_positions(self.engine.graph, hidden[rows], self.relation_ids) if len(hidden) else None
+            parts.append(self.model.score_reached(self.engine, plain_tasks(heads[rows], relations[rows], edges)))
+        return ReachedScores.concatenate(parts)
 
     def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The score of every entity as the tail of every query [Q, E]."""
         scores = torch.empty(len(heads), self.num_entities)
         for first in range(0, len(heads), QUERIES_AT_ONCE):
             rows = slice(first, first + QUERIES_AT_ONCE)
-            tasks = plain_tasks(heads[rows].numpy(), relations[rows].numpy())
-            scores[rows] = torch.from_numpy(self.model.score_all(self.engine, tasks)[0])
+            reached = self.score_reached(heads[rows].numpy(), relations[rows].numpy())
+            scores[rows] = torch.from_numpy(reached.dense(self.num_entities))
         return scores
 
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The score of every triple [N]; every distinct query is propagated once."""
-        pairs = heads * self.relation_ids.num_directed + relations
-        distinct, rows = torch.unique(pairs, return_inverse=True)
-        found = torch.empty(len(heads))
         num_directed = self.relation_ids.num_directed
-        for first in range(0, len(distinct), QUERIES_AT_ONCE):
-            part = distinct[first : first + QUERIES_AT_ONCE]
-            scores = self.score_all_tails(part // num_directed, part % num_directed)
-            is_own = (rows >= first) & (rows < first + len(part))
-            found[is_own] = scores[rows[is_own] - first, tails[is_own]]
-        return found
+        distinct, rows = np.unique((heads * num_directed + relations).numpy(), return_inverse=True)
+        reached = self.score_reached((distinct // num_directed).astype(np.int32), (distinct % num_directed).astype(np.int32))
+        return torch.from_numpy(reached.scores_of(rows, tails.numpy()))
 
-    def reached(self, heads: Tensor, relations: Tensor) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def reached(self, heads: Tensor, relations: Tensor) -> Int64s:
         """The number of entities that the walks of every query reach [Q]."""
-        return self.model.score_all(self.engine, plain_tasks(heads.numpy(), relations.numpy()))[1]
+        return self.score_reached(heads.numpy(), relations.numpy()).num_reached
+
+    def paths_behind(
+        self, head: int, relation: int, entities: Sequence[int], *, num_paths: int = 3, hidden: Triples | None = None
+    ) -> list[list[ScoredPath]]:
+        """The paths that carry the scores of some entities, for each the best first; none for an entity out of reach."""
+        return paths_behind(self.model, self.engine, head, relation, entities, num_paths=num_paths, hidden=hidden)
+
+    def with_graph(self, facts: Triples, num_entities: int) -> Self:
+        """The same model on another graph, which may have more entities; both share their parameters."""
+        relations, entities = self.relation_ids.num_relations, np.append(facts.heads, facts.tails)
+        if len(facts) and (int(entities.max()) >= num_entities or int(facts.relations.max()) >= relations):
+            raise DataError(
+                f"the facts have more than {num_entities:,} entities or more than the {relations:,} relations of training",
+                remedy="Count all entities, and use only relations that the model was trained with.",
+            )
+        other = type(self)(num_entities, relations, self.settings, facts, self.model)
+        other.calibration = self.calibration
+        return other.train(self.training)

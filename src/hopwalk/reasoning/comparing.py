@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError, RunError, SettingsError
 from hopwalk.learning.metrics import Difference, paired_bootstrap
-from hopwalk.learning.ranking import Floats, ScoreAllTails, filtered_answers, rank_answers, split_queries
+from hopwalk.learning.ranking import Floats, filtered_answers, rank_answers, split_queries
 from hopwalk.learning.run import Run
 from hopwalk.reasoning.asking import PathLabels
+from hopwalk.reasoning.loading import load_model
 from hopwalk.reasoning.values import ReasoningPath
-from hopwalk.scorers.runs import load_scorer
-from hopwalk.walker.decoding import BLEND, POLICY, RANKINGS, SCORER, Decoder, blend_name
-from hopwalk.walker.environment import Queries
-from hopwalk.walker.runs import WALKER, load_decoder
 
 SIGNIFICANT = 0.05  # p-values below this count as a difference
 
@@ -66,7 +62,6 @@ class Comparison:
     """The result of `compare`. Differences are the second run less the first; `won` are queries that the second ranks higher."""
 
     runs: tuple[str, str]
-    ranked_by: tuple[str, str]
     dataset: str
     split: str
     num_queries: int
@@ -93,7 +88,6 @@ class Comparison:
         """For JSON."""
         return {
             "runs": list(self.runs),
-            "ranked_by": list(self.ranked_by),
             "dataset": self.dataset,
             "split": self.split,
             "num_queries": self.num_queries,
@@ -116,20 +110,11 @@ def p_text(p_value: float) -> str:
     return "< 0.001" if p_value < 0.001 else f"= {p_value:.2g}"
 
 
-def compare(
-    first: str | Path, second: str | Path, split: str = "test", *, by: Sequence[str] = (POLICY,), num_examples: int = 5
-) -> Comparison:
-    """Rank the tails of a split by two runs of the same data, with a paired bootstrap over the queries.
-
-    `by` is the ranking of walkers, one for both runs or one for each; a scorer's run has one ranking only.
-    """
+def compare(first: str | Path, second: str | Path, split: str = "test", *, num_examples: int = 5) -> Comparison:
+    """Rank the tails of a split by two runs of the same data, with a paired bootstrap over the queries."""
     if split not in ("valid", "test"):
         raise SettingsError(f"there is no split {split!r} to compare on", remedy="Splits are valid and test.")
-    rankings = [*by] * 2 if len(by) == 1 else [*by]
-    if len(rankings) != 2 or any(ranking not in RANKINGS for ranking in rankings):
-        remedy = f"Rankings are {', '.join(RANKINGS)}; give one for both runs or one for each."
-        raise SettingsError(f"cannot rank by {','.join(map(str, by))!r}", remedy=remedy)
-    sides = [_Side(run, ranking, split) for run, ranking in zip((first, second), rankings, strict=True)]
+    sides = [_Side(run, split) for run in (first, second)]
     dataset = sides[0].run.dataset
     if sides[1].run.about.get("dataset", {}).get("fingerprint") != dataset.fingerprint:
         raise RunError(
@@ -145,7 +130,6 @@ def compare(
     change = values[1]["mrr"] - values[0]["mrr"]
     return Comparison(
         runs=(str(first), str(second)),
-        ranked_by=(sides[0].by, sides[1].by),
         dataset=dataset.name,
         split=split,
         num_queries=len(change),
@@ -161,37 +145,20 @@ def compare(
 class _Side:
     """One of the two runs, loaded once."""
 
-    def __init__(self, path: str | Path, by: str, split: str) -> None:
+    def __init__(self, path: str | Path, split: str) -> None:
         self.run = Run.open(path)
         self.run.require_dev_unseen(split, remedy="Compare on test.")
-        self.decoder: Decoder | None = None
-        if self.run.about["kind"] != WALKER:
-            self.by = SCORER
-            return
-        self.decoder, self.by = load_decoder(self.run), by
-        if by != POLICY and self.decoder.scorer_logits is None:
-            remedy = f"Rank it by {POLICY}."
-            raise RunError(f"the walker has no scorer, so it cannot be ranked by {by}", path=path, remedy=remedy)
+        self.model = load_model(self.run)
 
     def ranks(self, dataset: Dataset, split: str) -> Floats:
         """The realistic rank of the answer of every query; infinity where it is not reached."""
         queries, known = split_queries(dataset, split), filtered_answers(dataset, split)
-        score = self._score_by_decoder(self.decoder) if self.decoder else load_scorer(self.run.path).numpy_scores
-        return rank_answers(score, queries, known, num_entities=len(dataset.entities)).realistic
-
-    def _score_by_decoder(self, decoder: Decoder) -> ScoreAllTails:
-        weight = decoder.blend_weight or 0.0
-        ranking = blend_name(weight) if self.by == BLEND else self.by
-        return lambda heads, relations: decoder.scores(heads, relations, [weight], rankings=[ranking])[ranking]
+        return rank_answers(self.model.score_all_tails, queries, known, num_entities=len(dataset.entities)).realistic
 
     def best_path(self, head: int, relation: int, tail: int) -> ReasoningPath | None:
-        """The likeliest path to the answer; None if no walk of the beam reaches it, or the run is a scorer."""
-        if self.decoder is None:
-            return None
-        queries = Queries(torch.tensor([head]), torch.tensor([relation]))
-        reached = self.decoder.search(queries, self.decoder.logits(queries)).reached()
-        places = (reached.entities == tail).nonzero()
-        return PathLabels(self.run.dataset, reached).to(int(places[0]), head)[0] if len(places) else None
+        """The path that carries most of the answer's score; None if there is none."""
+        found = self.model.rank([(head, relation)], only_new=True).paths([[tail]], 1)[0][0]
+        return next(iter(PathLabels(self.run.dataset).paths(head, found)), None)
 
 
 def _relations(dataset: Dataset, split: str, first: Floats, second: Floats) -> tuple[RelationChange, ...]:

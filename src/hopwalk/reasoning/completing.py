@@ -10,25 +10,20 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp
 from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
-import torch
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.errors import HopwalkError, SettingsError
 from hopwalk.learning.run import write_text
-from hopwalk.reasoning.asking import PathLabels
-from hopwalk.utils.parallel import on_all_threads
-from hopwalk.walker.decoding import Decoder
-from hopwalk.walker.environment import Queries
+from hopwalk.reasoning.asking import PathLabels, may_be_itself
+from hopwalk.reasoning.models import AnswerModel
 
-COLUMNS = ("head", "relation", "tail", "confidence", "path_probability", "path")
+COLUMNS = ("head", "relation", "tail", "probability", "path")
 FORMATS = (".tsv", ".parquet", ".nt")
-QUERIES_AT_ONCE = 64
 SECONDS_BETWEEN_RECORDS = 2.0
 
 OnProgress = Callable[[int, int, int], None]  # queries done, queries in all, facts found
@@ -45,8 +40,7 @@ class Completed:
 
 
 def complete_into(
-    decoder: Decoder,
-    dataset: Dataset,
+    model: AnswerModel,
     target: Path,
     *,
     relation_ids: Sequence[int] = (),
@@ -56,27 +50,26 @@ def complete_into(
 ) -> Completed:
     """Answer `(head, relation, ?)` for every head of a fact of the relation, for all relations or some.
 
-    New answers that a path reaches are written if their confidence is at least `above`: the scorer's probability, or without a
-    scorer that of the path.
+    New answers that a path reaches are written if their probability, which is calibrated on dev, is at least `above`.
     """
+    dataset = model.dataset
+    if not model.max_hops:
+        raise HopwalkError("an embedding model has no paths", remedy="Complete with a propagation model or a walker.")
     if target.suffix not in FORMATS:
         raise SettingsError(f"the format of {target.name} is not known", remedy=f"File names end in {', '.join(FORMATS)}.")
     part, record = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.progress.json")
     queries = _queries(dataset, relation_ids)
     options = {"run": dataset.fingerprint, "relations": list(relation_ids), "above": above, "queries": len(queries)}
     done, facts = _begin(target, part, record, options, resume)
-    at_once = min(QUERIES_AT_ONCE, decoder.queries_at_once)
+    at_once, labels = model.queries_at_once, PathLabels(dataset)
     start, first, last_record = time.monotonic(), done, time.monotonic()
     with part.open("r+", encoding="utf-8") as file:
         file.seek(0, 2)
         while done < len(queries):
-            ends = range(done, min(done + at_once * torch.get_num_threads(), len(queries)), at_once)
-            parts = [queries[end : end + at_once] for end in ends]
-            rows = [
-                row for found in on_all_threads(lambda part: _new_facts(decoder, dataset, part, above), parts) for row in found
-            ]
+            batch = queries[done : done + at_once]
+            rows = _new_facts(model, labels, batch, above)
             file.writelines("\t".join(row) + "\n" for row in rows)
-            done, facts = done + sum(len(part) for part in parts), facts + len(rows)
+            done, facts = done + len(batch), facts + len(rows)
             on_progress(done, len(queries), facts)
             if time.monotonic() - last_record >= SECONDS_BETWEEN_RECORDS or done == len(queries):
                 file.flush()
@@ -123,30 +116,26 @@ def _begin(target: Path, part: Path, record: Path, options: dict[str, object], r
     return 0, 0
 
 
-def _new_facts(decoder: Decoder, dataset: Dataset, batch: Triples, above: float) -> list[tuple[str, ...]]:
+def _new_facts(model: AnswerModel, labels: PathLabels, batch: Triples, above: float) -> list[tuple[str, ...]]:
     """The rows of the table for a batch of queries."""
-    queries = Queries(*(torch.from_numpy(column.astype(np.int64)) for column in (batch.heads, batch.relations)))
-    scorer_logits = decoder.logits(queries)
-    offsets, known = decoder.environment.known.answers(batch.heads, batch.relations)
-    rows_of_known = np.repeat(np.arange(len(batch)), np.diff(offsets))
-    beam = decoder.search(queries, scorer_logits).without(torch.from_numpy(rows_of_known), torch.from_numpy(known).long())
-    confidence = beam.scores.exp() if scorer_logits is None else torch.sigmoid(scorer_logits.gather(1, beam.entities))
-    is_chosen = (confidence >= above) & (beam.entities != queries.heads[:, None]) & (beam.scores > -torch.inf)
-    reached = beam.reached(is_chosen)
-    paths = PathLabels(dataset, reached)
-    rows = is_chosen.nonzero()[:, 0].tolist()
-    chosen = zip(rows, reached.entities.tolist(), confidence[is_chosen].tolist(), reached.scores.tolist(), strict=True)
+    dataset, queries = model.dataset, list(zip(batch.heads.tolist(), batch.relations.tolist(), strict=True))
+    ranking = model.rank(queries, only_new=True)
+    likely: list[list[tuple[int, float]]] = []
+    for (head, relation), found in zip(queries, ranking.candidates, strict=True):
+        if found.probabilities is None:
+            raise HopwalkError("the run has no calibrated probabilities", remedy="Train it again with this version of hopwalk.")
+        is_likely = (found.probabilities >= above) & ((found.entities != head) | may_be_itself(dataset, relation))
+        likely.append(list(zip(found.entities[is_likely].tolist(), found.probabilities[is_likely].tolist(), strict=True)))
+    paths = ranking.paths([[entity for entity, _ in found] for found in likely], 1)
     facts = []
-    for place, (row, tail, probability, log_prob) in enumerate(chosen):
-        head, relation = int(batch.heads[row]), int(batch.relations[row])
+    for (head, relation), tails, of_entities in zip(queries, likely, paths, strict=True):
         is_inverse = bool(dataset.relation_ids.is_inverse(relation))
         name = dataset.relations[dataset.relation_ids.inverse(relation) if is_inverse else relation]
-        subject, object_ = (tail, head) if is_inverse else (head, tail)
-        labels = dataset.entities[subject], name, dataset.entities[object_]
-        (path,) = paths.to(place, head)
-        facts.append(
-            (*(_one_line(label) for label in labels), f"{probability:.6f}", f"{exp(log_prob):.6g}", _one_line(str(path)))
-        )
+        for (tail, probability), best in zip(tails, of_entities, strict=True):
+            subject, object_ = (tail, head) if is_inverse else (head, tail)
+            named = dataset.entities[subject], name, dataset.entities[object_]
+            path = " ".join(str(shown) for shown in labels.paths(head, best[:1]))
+            facts.append((*(_one_line(label) for label in named), f"{probability:.6f}", _one_line(path)))
     return facts
 
 
@@ -162,7 +151,7 @@ def _finish(part: Path, target: Path) -> None:
         return
     import polars as pl
 
-    types = {"confidence": pl.Float64, "path_probability": pl.Float64}
+    types = {"probability": pl.Float64}
     table = pl.scan_csv(part, separator="\t", quote_char=None, schema_overrides=types)
     made = target.with_name(f".{target.name}.making")
     if target.suffix == ".parquet":
@@ -176,6 +165,6 @@ def _finish(part: Path, target: Path) -> None:
 
 
 def _n_triple(row: list[str]) -> str:
-    """A line of N-Triples with confidence and path as a comment. Labels that are not IRIs become urn:hopwalk:LABEL."""
+    """A line of N-Triples with probability and path as a comment. Labels that are not IRIs become urn:hopwalk:LABEL."""
     terms = (term if "://" in term and " " not in term else f"urn:hopwalk:{quote(term, safe='')}" for term in row[:3])
-    return f"{' '.join(f'<{term}>' for term in terms)} . # {row[3]} {row[5]}\n"
+    return f"{' '.join(f'<{term}>' for term in terms)} . # {row[3]} {row[4]}\n"

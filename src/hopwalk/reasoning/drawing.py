@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
-from math import exp, inf, sqrt
+from math import sqrt
 
 from hopwalk.reasoning.values import ReasoningPath
 from hopwalk.utils.text import counted
@@ -83,7 +83,7 @@ def draw_paths(paths: Sequence[ReasoningPath], *, most: int = 12) -> str:
     >>> draw_paths([ReasoningPath("steroid", (Edge("affects", "cell"),), -0.5)])[:4]
     '<svg'
     """
-    shown = sorted(paths, key=lambda path: -path.log_prob)[: max(most, 0)]
+    shown = sorted(paths, key=lambda path: -path.share)[: max(most, 0)]
     if not shown:
         return _svg(150, 30, "no path", [_text("no path", 75, 19.5, LABEL_SIZE, LABEL_WIDTH, "hopwalk-nothing")])
     layers, facts = _boxes(shown)
@@ -122,11 +122,11 @@ def _boxes(paths: Sequence[ReasoningPath]) -> tuple[list[list[_Item]], dict[_Fac
             layers[2 * hop].append(boxes[hop, entity])
         return boxes[hop, entity]
 
-    best = max(path.log_prob for path in paths)
+    best = max(path.share for path in paths)
     facts: dict[_Fact, float] = {}
     for path in paths:
         here = box(0, path.head)
-        likelihood = exp(path.log_prob - best) if best > -inf else 1.0
+        likelihood = max(path.share, 0.0) / best if best > 0 else 1.0
         for number, edge in enumerate(path.edges, start=1):
             there = box(hops if number == len(path.edges) else number, edge.entity)
             fact = _Fact(here, there, edge.relation, edge.is_inverse)

@@ -65,14 +65,20 @@ def answers_fragment(query: str, note: str, answers: Sequence[Answer]) -> str:
 
 
 def _answer(answer: Answer, *, is_open: bool) -> str:
-    chance = answer.confidence
+    chance = answer.probability
     kind, mark = (answer.kind, answer.kind) if answer.paths else ("guess", "known" if answer.is_known else "no path")
     summary = (
         f'<span class="rank">{answer.rank}</span> <span class="name">{_text(answer.entity)}</span> {_bar(chance or 0.0)} '
         f'<span class="chance">{"" if chance is None else f"{100 * chance:.1f} %"}</span> <span class="mark {kind}">{mark}</span>'
     )
     texts = "".join(f'<p class="path">{_text(str(path))}</p>' for path in answer.paths)
-    unfolded = _drawing(answer.paths) + texts if answer.paths else "<p>No path leads there: it is ranked by the scorer alone.</p>"
+    unfolded = (
+        _drawing(answer.paths) + texts
+        if answer.paths
+        else "<p>A fact of the graph, without another path.</p>"
+        if answer.is_known
+        else "<p>No path leads there.</p>"
+    )
     return f'<details{" open" if is_open else ""}><summary>{summary}</summary><div class="paths">{unfolded}</div></details>'
 
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class Answers(list[Answer]):
     """The answers of `(head, relation, ?)`, best first: a list that knows its query and displays itself.
 
-    >>> Answers([Answer("hormone", 1, 0.9, False, None, 0.711, ())], "steroid", "interacts_with", hops=2)
+    >>> Answers([Answer("hormone", 1, 0.9, False, 0.711, ())], "steroid", "interacts_with", hops=0)
     steroid —interacts_with→ ?
-    No path of ≤ 2 hops reaches an answer: these are ranked by the scorer alone.
-      1. hormone  predicted   71.1 %  (no path: ranked by the scorer alone)
+    An embedding model ranked these: it gives no paths.
+      1. hormone  predicted   71.1 %  (no path)
     """
 
     def __init__(self, answers: Iterable[Answer], head: str, relation: str, *, hops: int) -> None:
@@ -36,13 +36,10 @@ class Answers(list[Answer]):
 
     @property
     def note(self) -> str:
-        """A sentence about the whole list: that no path reaches an answer; empty if some does."""
-        if any(path.edges for answer in self for path in answer.paths):
-            return ""
-        are_scored = any(answer.probability is not None for answer in self)
-        return f"No path of ≤ {self.hops} hops reaches an answer" + (
-            ": these are ranked by the scorer alone." if are_scored else "."
-        )
+        """A sentence about the whole list: that there are no answers, or no paths; else empty."""
+        if not self.hops:
+            return "An embedding model ranked these: it gives no paths."
+        return "" if self else f"No path of ≤ {self.hops} hops reaches an answer."
 
     def with_paths(self, most: int) -> Answers:
         """The same with at most so many paths each."""
@@ -62,11 +59,16 @@ class Answers(list[Answer]):
         names = [shorten(answer.entity) for answer in self]
         width = max(map(len, names), default=0)
         for name, answer in zip(names, self, strict=True):
-            chance = "" if answer.probability is None else f"{100 * answer.probability:5.1f} %  "
-            start = f"{answer.rank:3}. {name:<{width}}  {answer.kind:<9}  {chance}"
-            paths = [str(path) for path in answer.paths] or ["(no path: ranked by the scorer alone)"]
+            start = f"{answer.rank:3}. {name:<{width}}  {answer.kind:<9}  {self._chance(answer)}"
+            paths = [str(path) for path in answer.paths] or ["(no other path)" if answer.is_known else "(no path)"]
             lines += [f"{start}{paths[0]}", *(f"{'':{len(start)}}{path}" for path in paths[1:])]
         return "\n".join(lines)
+
+    def _chance(self, answer: Answer) -> str:
+        """The probability as text; blank for a known answer among others that have one."""
+        if answer.probability is not None:
+            return f"{100 * answer.probability:5.1f} %  "
+        return " " * 9 if any(other.probability is not None for other in self) else ""
 
     def __str__(self) -> str:
         return repr(self)
@@ -86,7 +88,6 @@ class Answers(list[Answer]):
             "is_known": pl.Boolean,
             "score": pl.Float64,
             "probability": pl.Float64,
-            "path_probability": pl.Float64,
         }
         rows = [[*(getattr(one, name) for name in types), str(one.paths[0]) if one.paths else None] for one in self]
         return pl.DataFrame(rows, schema=types | {"path": pl.String}, orient="row")

@@ -1,4 +1,4 @@
-"""The rules that a walker uses for a relation: those that its paths are instances of, over many queries."""
+"""The rules that a model uses for a relation: those that its paths are instances of, over many queries."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
-from hopwalk.reasoning.asking import PathLabels
+from hopwalk.propagation.rule_scorer import RuleScorer, soft_rules
+from hopwalk.reasoning.asking import PathLabels, reasons
+from hopwalk.reasoning.models import AnswerModel, ScorerModel
 from hopwalk.reasoning.names import relation_label
 from hopwalk.reasoning.rules import Evidence, Rule, RuleCounter
 from hopwalk.reasoning.values import ReasoningPath
-from hopwalk.walker.decoding import Decoder
-from hopwalk.walker.environment import training_queries
-
-QUERIES_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
 class UsedRule:
-    """A rule, how often it holds in the graph, and how much the walker uses it.
+    """A rule, how often it holds in the graph, and how much the model uses it.
 
-    `weight` is its share of the probability of all paths, `queries` the number of queries it helps to answer.
+    `weight` is its part in the shares of all paths, each times the probability of its answer, so that unlikely answers count
+    little; `queries` is the number of queries it helps to answer. A model that consists of rules, NeuralLP or DRUM, has its own
+    weight for each; then there are neither queries nor examples.
     """
 
     rule: Rule
@@ -49,14 +49,13 @@ class UsedRule:
 
 @dataclass
 class _Use:
-    probability: float = 0.0
+    share: float = 0.0
     queries: set[int] = field(default_factory=set)
     examples: list[ReasoningPath] = field(default_factory=list)
 
 
 def used_rules(
-    decoder: Decoder,
-    dataset: Dataset,
+    model: AnswerModel,
     relation_id: int,
     *,
     split: str = "",
@@ -66,35 +65,46 @@ def used_rules(
     num_paths: int = 3,
     num_examples: int = 3,
 ) -> list[UsedRule]:
-    """The `k` rules that the walker uses most for a relation.
+    """The `k` rules that the model uses most for a relation.
 
-    They come from the best paths of the best answers of its dev queries, or of its training queries where dev has none or
-    `split` is "train". The fact behind a query is hidden from its walks.
+    They come from the paths of the best answers of its dev queries, or of its training queries where dev has none or `split` is
+    "train". The fact behind a query is hidden from its walks.
     """
+    dataset = model.dataset
+    if isinstance(model, ScorerModel) and isinstance(model.scorer, RuleScorer):
+        return _learnt_rules(model.scorer, dataset, relation_id, k)
+    if not model.max_hops:
+        raise DataError("an embedding model has no paths, so it uses no rules", remedy="Ask a propagation model or a walker.")
     name, is_inverse = relation_label(dataset, relation_id)
-    facts = _queries(dataset, relation_id, is_inverse, split, most_queries)
+    facts, labels = _queries(dataset, relation_id, is_inverse, split, most_queries), PathLabels(dataset)
     uses: dict[Rule, _Use] = {}
-    at_once = min(QUERIES_AT_ONCE, decoder.queries_at_once)
-    for first in range(0, len(facts), at_once):
-        part = facts[first : first + at_once]
-        queries = training_queries(decoder.environment.graph, part.heads, part.relations, part.tails)
-        found = decoder.search(queries, decoder.logits(queries), blocks_known=False).reached(num_paths=num_paths)
-        paths = PathLabels(dataset, found)
-        for row, head in enumerate(part.heads.tolist()):
-            best = range(int(found.offsets[row]), min(int(found.offsets[row + 1]), int(found.offsets[row]) + answers))
-            for place in best:
-                for path in paths.to(place, head):
+    for first in range(0, len(facts), model.queries_at_once):
+        part = facts[first : first + model.queries_at_once]
+        ranking = model.rank_facts(part)
+        chosen = [found.entities[:answers].tolist() for found in ranking.candidates]
+        for row, of_entities in enumerate(ranking.paths(chosen, num_paths)):
+            chances = ranking.candidates[row].probabilities
+            for place, (entity, found) in enumerate(zip(chosen[row], of_entities, strict=True)):
+                chance = 1.0 if chances is None else float(chances[place])
+                for path in labels.paths(int(part.heads[row]), reasons(relation_id, entity, found)):
                     rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), is_inverse)
                     use = uses.setdefault(rule, _Use())
-                    use.probability += float(np.exp(path.log_prob))
+                    use.share += max(path.share, 0.0) * chance
                     use.queries.add(first + row)
                     if len(use.examples) < num_examples:
                         use.examples.append(path)
-    total, counter = sum(use.probability for use in uses.values()) or 1.0, RuleCounter(dataset.facts, dataset)
-    most = sorted(uses.items(), key=lambda item: -item[1].probability)[:k]
-    return [
-        UsedRule(rule, counter.count(rule), use.probability / total, len(use.queries), tuple(use.examples)) for rule, use in most
-    ]
+    total, counter = sum(use.share for use in uses.values()) or 1.0, RuleCounter(dataset.facts, dataset)
+    most = sorted(uses.items(), key=lambda item: -item[1].share)[:k]
+    return [UsedRule(rule, counter.count(rule), use.share / total, len(use.queries), tuple(use.examples)) for rule, use in most]
+
+
+def _learnt_rules(scorer: RuleScorer, dataset: Dataset, relation_id: int, k: int) -> list[UsedRule]:
+    """The rules that a model consists of, largest weights first."""
+    counter, found = RuleCounter(dataset.facts, dataset), []
+    for soft in soft_rules(scorer, dataset.relations, relation_id, num_rules=k):
+        rule = Rule(soft.head[0], soft.body, soft.head[1])
+        found.append(UsedRule(rule, counter.count(rule), soft.weight, 0, ()))
+    return found
 
 
 def _queries(dataset: Dataset, relation_id: int, is_inverse: bool, split: str, most: int) -> Triples:

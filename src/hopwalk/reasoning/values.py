@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp
 from typing import Any
 
 INVERSE = "⁻¹"  # at the end of a relation: its inverse
@@ -37,40 +36,39 @@ class Edge:
 
 @dataclass(frozen=True)
 class ReasoningPath:
-    """A walk from the head of a query, without the steps that stay in place.
+    """A walk from the head of a query, without the steps that stay in place. `share` is its part in the answer's score.
 
-    >>> print(ReasoningPath("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), -0.5))
+    >>> print(ReasoningPath("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), 0.5))
     steroid —affects→ cell ←affects— eicosanoid
     """
 
     head: str
     edges: tuple[Edge, ...]
-    log_prob: float
+    share: float
 
     def __str__(self) -> str:
         return " ".join([self.head, *(str(edge) for edge in self.edges)]) if self.edges else f"{self.head} (the walk stays there)"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"text": str(self), "log_prob": self.log_prob, "edges": [edge.to_dict() for edge in self.edges]}
+        return {"text": str(self), "share": self.share, "edges": [edge.to_dict() for edge in self.edges]}
 
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """An entity that may complete a query, with its best paths; without paths it is ranked by the scorer alone.
+    """An entity that may complete a query, with the paths behind its score.
 
-    Answers are ranked by `score`. `log_prob` is that of the walks that reach it, `probability` the scorer's. `entity` is its
-    readable name, `key` its label in the facts; in most data the two are the same.
+    Answers are ranked by `score`. `probability` is that of a new fact to be true, calibrated on dev; None for known facts.
+    `entity` is its readable name, `key` its label in the facts; in most data the two are the same.
 
-    >>> Answer("hormone", 1, 0.9, False, None, 0.711, ())
-    Answer(1. hormone, predicted, 71.1 %: no path, ranked by the scorer alone)
+    >>> Answer("hormone", 1, 0.9, False, 0.711, ())
+    Answer(1. hormone, predicted, 71.1 %: no path)
     """
 
     entity: str
     rank: int
     score: float
     is_known: bool
-    log_prob: float | None
     probability: float | None
     paths: tuple[ReasoningPath, ...]
     key: str = ""
@@ -81,19 +79,9 @@ class Answer:
         return "known" if self.is_known else "predicted"
 
     @property
-    def path_probability(self) -> float | None:
-        """The probability of the walks that reach it; None if none does."""
-        return None if self.log_prob is None else exp(self.log_prob)
-
-    @property
-    def confidence(self) -> float | None:
-        """The scorer's probability, or without a scorer that of the walks."""
-        return self.path_probability if self.probability is None else self.probability
-
-    @property
     def reason(self) -> str:
         """The best path as text."""
-        return str(self.paths[0]) if self.paths else "no path, ranked by the scorer alone"
+        return str(self.paths[0]) if self.paths else "no other path" if self.is_known else "no path"
 
     def __str__(self) -> str:
         return f"{self.rank}. {self.entity} ({self.kind}): {self.reason}"
@@ -104,5 +92,5 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        names = ("entity", "key", "rank", "score", "is_known", "probability", "path_probability")
+        names = ("entity", "key", "rank", "score", "is_known", "probability")
         return {name: getattr(self, name) for name in names} | {"paths": [path.to_dict() for path in self.paths]}

@@ -32,7 +32,12 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
 
 
 def _ensemble_rows(about: dict[str, Any]) -> tuple[str, dict[str, str]]:
-    return "An ensemble", {"members": ", ".join(about["members"])}
+    weights = about.get("weights") or [1 / len(about["members"])] * len(about["members"])
+    members = (f"{name} (weight {weight:.2g})" for name, weight in zip(about["members"], weights, strict=True))
+    return "An ensemble", {
+        "members": ", ".join(members),
+        "answers are ranked by": "the weighted mean of the members' log-odds; weights of two members are chosen on dev",
+    }
 
 
 def _scorer_rows(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:

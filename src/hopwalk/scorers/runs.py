@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
-from hopwalk.learning.calibration import Calibration, calibrate, measure_reliability
-from hopwalk.learning.callbacks import Callback, TensorBoard
+from hopwalk.learning.calibration import Calibration, calibrate, calibration_of, measure_reliability
+from hopwalk.learning.callbacks import Callback, MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
 from hopwalk.learning.run import FINISHED, Run, copy_run, refuse_used_folder
 from hopwalk.learning.scorer import Scorer
 from hopwalk.learning.training import Learner, best_arrays, load_arrays, train
 from hopwalk.scorers.base import ProductScorer, TrainableScorer
 from hopwalk.scorers.card import write_card
-from hopwalk.scorers.ensemble import Ensemble
-from hopwalk.scorers.models import build_any_scorer, has_rules, is_propagation
+from hopwalk.scorers.ensemble import Ensemble, choose_weights
+from hopwalk.scorers.models import PROPAGATION, build_any_scorer, has_rules, is_propagation
 from hopwalk.scorers.training import ScorerLearner
 
 SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
-RETRAIN = "Train it again."
 
 
 def train_into(
@@ -32,12 +31,14 @@ def train_into(
     *,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
+    make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
     scorer: Scorer | None = None,
 ) -> tuple[Run, Scorer]:
     """Train a scorer into a run folder, or resume its run; returns the finished or interrupted run, and its scorer.
 
-    `scorer` is the untrained scorer of these settings, if it was built already.
+    `scorer` is the untrained scorer of these settings, if it was built already. `make_callbacks(plan)` gives callbacks for the
+    plan of this training, with a forecast if there is one.
     """
     scorer = scorer or build_any_scorer(dataset, settings)
     callbacks = [*callbacks, TensorBoard(path / "tensorboard")] if tensorboard else callbacks
@@ -46,7 +47,10 @@ def train_into(
     if run.is_finished:
         return run, load_scorer(path)
     trained_on = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
-    outcome = train(run, _learner(scorer, trained_on, settings), callbacks)
+    learner = _learner(scorer, trained_on, settings)
+    if make_callbacks is not no_callbacks:
+        callbacks = [*callbacks, *make_callbacks(replace(training_plan(settings), forecast=learner.forecast()))]
+    outcome = train(run, learner, callbacks)
     if outcome is not None:
         describe(run, scorer, trained_on, outcome)
         if outcome["status"] == FINISHED:
@@ -61,11 +65,13 @@ def setting_groups(settings: Settings) -> list[str]:
     return ["scorer", "rules"] if has_rules(settings) else ["scorer"]
 
 
-def num_epochs(settings: Settings) -> int:
-    """The most epochs of a scorer's training; of propagation and soft rules, the parts after which they are evaluated."""
+def training_plan(settings: Settings) -> TrainingPlan:
+    """The plan of a scorer's training."""
     if is_propagation(settings):
-        return settings.propagation.evaluations
-    return settings.rules.evaluations if has_rules(settings) else settings.scorer.epochs
+        return TrainingPlan(PROPAGATION, settings.propagation.evaluations, unit="part")
+    if has_rules(settings):
+        return TrainingPlan(SCORER, settings.rules.evaluations, unit="part")
+    return TrainingPlan(SCORER, settings.scorer.epochs)
 
 
 def _learner(scorer: Scorer, dataset: Dataset, settings: Settings) -> Learner:
@@ -88,9 +94,9 @@ def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]
     Scores of our models trained with binary cross-entropy are log-odds already, and are not changed.
     """
     if isinstance(scorer, ProductScorer) and run.settings.scorer.loss == "binary":  # distances, for example, are never above zero
-        reliability = measure_reliability(scorer.numpy_scores, scorer.calibration, dataset, "valid")
+        reliability = measure_reliability(scorer.compact_scores, scorer.calibration, dataset, "valid")
     else:
-        scorer.calibration, reliability = calibrate(scorer.numpy_scores, dataset)
+        scorer.calibration, reliability = calibrate(scorer.compact_scores, dataset)
     calibrated = {"calibration": asdict(scorer.calibration), "reliability": reliability.to_dict() if reliability else None}
     about = run.about | outcome | calibrated
     write_card(run, about)
@@ -106,18 +112,9 @@ def load_scorer(path: str | Path) -> Scorer:
     dataset, settings = run.dataset, run.settings.scorer
     scorer = build_any_scorer(dataset, run.settings)
     load_arrays(scorer, best_arrays(run, scorer, settings.model))
-    scorer.calibration = calibration_of(run)
+    scorer.calibration = calibration_of(run) or Calibration()
     scorer.eval()
     return scorer
-
-
-def calibration_of(run: Run) -> Calibration:
-    """The calibration in the run folder."""
-    values: Any = run.about.get("calibration", {})
-    try:
-        return Calibration(float(values.get("slope", 1)), float(values.get("offset", 0)), bool(values.get("is_relative", False)))
-    except (TypeError, ValueError, AttributeError):
-        raise RunError("run.json is damaged: its calibration cannot be read", path=run.path, remedy=RETRAIN) from None
 
 
 def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
@@ -132,14 +129,15 @@ def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
         if run.settings.scorer.train_on_valid != first.settings.scorer.train_on_valid:
             problem = f"only one of this run and {first.path} was trained on the dev set"
             raise RunError(problem, path=run.path, remedy="Combine runs that were all trained on it, or runs that were not.")
-    ensemble = Ensemble([load_scorer(member) for member in members])
+    dataset = first.dataset.with_valid_in_training() if first.settings.scorer.train_on_valid else first.dataset
+    scorers = [load_scorer(member) for member in members]
+    ensemble = Ensemble(scorers, choose_weights(scorers, dataset))
     names = [f"{number}-{run.settings.scorer.model.replace(':', '-')}" for number, run in enumerate(runs, start=1)]
     for name, run in zip(names, runs, strict=True):
         copy_run(run.path, path / "members" / name)
     folders = [run.path.resolve().name for run in runs]
-    about = {"kind": ENSEMBLE, "status": "begun", "members": names, "combined_from": folders}
+    about = {"kind": ENSEMBLE, "status": "begun", "members": names, "weights": ensemble.weights, "combined_from": folders}
     combined = Run.create(path, first.dataset, first.settings, about)
-    dataset = first.dataset.with_valid_in_training() if first.settings.scorer.train_on_valid else first.dataset
     describe(combined, ensemble, dataset, {"status": FINISHED})
     return combined
 
@@ -150,7 +148,20 @@ def _load_ensemble(run: Run) -> Ensemble:
         raise RunError("run.json is damaged: the members of the ensemble are missing", path=run.path, remedy="Combine it again.")
     for name in names:
         Run.open(run.path / "members" / name).require_same_data(run.dataset)
-    ensemble = Ensemble([load_scorer(run.path / "members" / name) for name in names])
-    ensemble.calibration = calibration_of(run)
+    ensemble = Ensemble([load_scorer(run.path / "members" / name) for name in names], _weights(run, len(names)))
+    ensemble.calibration = calibration_of(run) or Calibration()
     ensemble.eval()
     return ensemble
+
+
+def _weights(run: Run, count: int) -> list[float] | None:
+    """The weights of an ensemble's members; None for one of the first version, whose members weigh the same."""
+    weights = run.about.get("weights")
+    if weights is None:
+        return None
+    are_numbers = isinstance(weights, list) and len(weights) == count and all(isinstance(one, int | float) for one in weights)
+    if not are_numbers or min(weights) < 0 or abs(sum(weights) - 1) > 1e-3:
+        raise RunError(
+            "run.json is damaged: the weights of the members cannot be read", path=run.path, remedy="Combine it again."
+        )
+    return [float(weight) for weight in weights]

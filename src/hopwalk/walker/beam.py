@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from hopwalk.walker import ragged
 from hopwalk.walker.environment import Environment, Queries
@@ -44,16 +43,14 @@ class LastActions:
     prefixes: Tensor
 
 
-def _last_actions(
-    environment: Environment, queries: Queries, hops: int, beam: int, scorer_logits: Tensor | None, blocks_known: bool
-) -> LastActions:
+def _last_actions(environment: Environment, queries: Queries, hops: int, beam: int, blocks_known: bool) -> LastActions:
     """Keep the `beam` likeliest walks of every query at each hop but the last, and take all their actions there."""
     states = environment.start(queries)
     log_probs = torch.zeros(len(states))
     prefixes = torch.empty(len(states), 0, dtype=torch.int64)
     for hop in range(hops):
         is_last = hop == hops - 1
-        actions = environment.step(states, queries, is_last=is_last, scorer_logits=scorer_logits, blocks_known=blocks_known)
+        actions = environment.step(states, queries, is_last=is_last, blocks_known=blocks_known)
         totals = ragged.repeat_per_row(log_probs, actions.offsets) + actions.log_probs
         if is_last:
             break
@@ -86,15 +83,6 @@ class Beam:
         is_hidden[queries, entities] = True
         scores = self.scores.masked_fill(is_hidden.gather(1, self.entities), -torch.inf)
         return replace(self, scores=scores)
-
-    def reranked(self, scorer_logits: Tensor, weight: float) -> Beam:
-        """The same, with `weight` times the log of the scorer's probability of an entity added to its score.
-
-        A policy is likely to go where there is no other way to go; the scorer tells such ends from right ones. With a weight of
-        1 the score is log P(a walk ends there and is right).
-        """
-        rewards = functional.logsigmoid(scorer_logits.gather(1, self.entities))
-        return replace(self, scores=self.scores + weight * rewards)
 
     def reached(self, is_chosen: Tensor | None = None, *, num_paths: int = 1) -> Reached:
         """The entities with their best paths: all of them, or those chosen [Q, B], which saves most of the work."""
@@ -135,14 +123,13 @@ def beam_search(
     hops: int,
     beam: int,
     pooling: str = "max",
-    scorer_logits: Tensor | None = None,
     blocks_known: bool = True,
 ) -> Beam:
     """Keep the `beam` likeliest walks at each hop; at the last, the `beam` best entities among all that are reached.
 
     An entity has the log-probability of its best path ("max", the paper's), or of all its paths together ("sum").
     """
-    last = _last_actions(environment, queries, hops, beam, scorer_logits, blocks_known)
+    last = _last_actions(environment, queries, hops, beam, blocks_known)
     scores = _entity_scores(last, len(queries), environment.graph.num_entities, pooling)
     best = torch.topk(scores, min(beam, environment.graph.num_entities), dim=1)
     return Beam(best.indices, best.values, last, environment.graph.num_entities)
@@ -160,9 +147,7 @@ def _entity_scores(last: LastActions, num_queries: int, num_entities: int, pooli
 
 
 @torch.inference_mode()
-def ranks_along(
-    environment: Environment, query: Queries, path: Sequence[int], *, beam: int, scorer_logits: Tensor | None = None
-) -> list[int]:
+def ranks_along(environment: Environment, query: Queries, path: Sequence[int], *, beam: int) -> list[int]:
     """The rank of each prefix of a path among all walks of that length, counted from 1; a rank up to `beam` is in the beam.
 
     `path` is relations and entities in turn. The walks compared are those of a beam of width `beam`, and the path itself, which
@@ -171,7 +156,7 @@ def ranks_along(
     states, hops, ranks = environment.start(query), len(path) // 2, []
     log_probs, followed = torch.zeros(1), 0  # `followed` is the walk along the path
     for hop in range(hops):
-        actions = environment.step(states, query, is_last=hop == hops - 1, scorer_logits=scorer_logits)
+        actions = environment.step(states, query, is_last=hop == hops - 1)
         totals = ragged.repeat_per_row(log_probs, actions.offsets) + actions.log_probs
         own = slice(int(actions.offsets[followed]), int(actions.offsets[followed + 1]))
         is_step = (actions.relations[own] == path[2 * hop]) & (actions.tails[own] == path[2 * hop + 1])

@@ -11,14 +11,8 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
     """Write `card.md`; `about` is the content of `run.json`."""
     data, settings = run.dataset, run.settings
     walker, mrr = settings.walker, about.get("valid_mrr")
-    has_scorer = walker.needs_scorer
-    ranking = "the probability of the policy's paths, as in the paper"
-    if has_scorer and walker.rerank_weight:
-        ranking = f"that probability times the scorer's probability of the entity to the power {walker.rerank_weight:g}"
+    has_scorer = walker.reward_shaping
     rows = {
-        "policy": f"guided by the scorer's logit in the last hop (initial weight {walker.guidance:g}, learnt)"
-        if walker.guidance
-        else "the paper's: the scorer has no part in the walk",
         "actions": "relation and entity" if walker.uses_entities else "relation only",
         "reward": "shaped by the scorer" if walker.reward_shaping else "1 at the answer, 0 elsewhere",
         "scorer": f"{_scorer_of(run)}, in the folder `scorer`" if has_scorer else "none",
@@ -29,15 +23,9 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
         **({"started from": f"the walker of {about['started_from']['folder']}"} if "started_from" in about else {}),
         "training": f"{about['status']} after {about.get('epochs', 0)} epochs, {about.get('seconds', 0):.0f} s; "
         f"best epoch {about.get('best_epoch', 0)}",
-        "epochs are selected by": ranking,
-        "dev MRR by that ranking (tails, filtered without test facts)": "no dev queries" if mrr is None else f"{100 * mrr:.2f}",
-        "answers are ranked by": "a blend of the scorer's logit and the log-probability of the paths" if has_scorer else ranking,
+        "dev MRR (tails, filtered without test facts)": "no dev queries" if mrr is None else f"{100 * mrr:.2f}",
+        "answers are ranked by": "the probability of the policy's paths, as in the paper; the scorer has no part in it",
     }
-    if about.get("blend_weight") is not None:
-        chosen = "chosen on dev" if "valid_mrr_by" in about else "without dev queries to choose it on"
-        rows["weight of paths in the blend"] = (
-            f"{about['blend_weight']:g}, {chosen if walker.blend_weight == 'auto' else 'as set'}"
-        )
     write_text(
         run.path / "card.md",
         f"# A walker on {data.name}\n\n"

@@ -104,11 +104,10 @@ class Environment:
         queries: Queries,
         *,
         is_last: bool,
-        scorer_logits: Tensor | None = None,
         generator: torch.Generator | None = None,
         blocks_known: bool = True,
     ) -> ActionSpace:
-        """The legal actions of every walk with log π of each; `scorer_logits` [Q, E] count if the policy is guided."""
+        """The legal actions of every walk with log π of each."""
         offsets, edges = self._legal_edges(states, queries, blocks_known and is_last)
         relations, tails = self._relations.index_select(0, edges).long(), self._tails.index_select(0, edges).long()
         logits = self.policy.logits(
@@ -121,10 +120,6 @@ class Environment:
             tails,
             generator=generator,
         )
-        if is_last and self.policy.guidance is not None and scorer_logits is not None:
-            starts = states.queries * scorer_logits.shape[1]
-            of_tails = scorer_logits.view(-1).index_select(0, ragged.repeat_per_row(starts, offsets).add_(tails))
-            logits = logits + self.policy.guidance * of_tails
         return ActionSpace(offsets, relations, tails, ragged.log_softmax(logits, offsets))
 
     def transition(

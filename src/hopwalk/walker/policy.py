@@ -56,7 +56,6 @@ class Policy(nn.Module):
         self.encoder = nn.ModuleList(LSTMLayer(size, history) for size in sizes)
         self.w1 = nn.Linear(num_parts * width + history, num_parts * width)
         self.w2 = nn.Linear(num_parts * width, num_parts * width)
-        self.guidance = nn.Parameter(torch.tensor(settings.guidance)) if settings.guidance else None
         self._projections: dict[nn.Linear, tuple[Tensor, Tensor]] = {}
         self._initialise(torch.Generator().manual_seed(settings.seed))
 
@@ -66,7 +65,7 @@ class Policy(nn.Module):
         for parameter in self.parameters():
             if parameter.dim() == 2 and len(parameter):
                 nn.init.xavier_normal_(parameter, generator=generator)
-            elif parameter is not self.guidance:
+            else:
                 parameter.zero_()
 
     def train(self, mode: bool = True) -> Policy:

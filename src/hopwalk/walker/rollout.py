@@ -47,7 +47,6 @@ def roll_out(
     hops: int,
     rollouts: int,
     action_dropout_rate: float,
-    scorer_logits: Tensor | None,
     generator: torch.Generator,
 ) -> Rollouts:
     """Sample `rollouts` walks of each query by π~; gradients flow through log π, not through the sampling."""
@@ -55,7 +54,7 @@ def roll_out(
     log_probs = torch.zeros(rollouts * len(queries))
     for hop in range(hops):
         is_last = hop == hops - 1
-        actions = environment.step(states, queries, is_last=is_last, scorer_logits=scorer_logits, generator=generator)
+        actions = environment.step(states, queries, is_last=is_last, generator=generator)
         entropies.append(-(actions.log_probs.exp() * actions.log_probs).sum() / len(states))
         if hop == 0:  # the rollouts of a query share their first state, so its actions are computed once
             states, actions = states.repeat(rollouts), actions.repeat(rollouts)

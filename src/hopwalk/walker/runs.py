@@ -11,20 +11,19 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.graph import build_graph
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.errors import DataError, HopwalkError, RunError, SettingsError
+from hopwalk.learning.calibration import calibration_about, calibration_of
 from hopwalk.learning.callbacks import MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
-from hopwalk.learning.metrics import metrics
-from hopwalk.learning.ranking import filtered_answers, rank_answers_by, sample_queries, split_queries
 from hopwalk.learning.run import FINISHED, INTERRUPTED, Run, copy_run
 from hopwalk.learning.scorer import Scorer
 from hopwalk.learning.training import begin_with, best_arrays, load_arrays, train
 from hopwalk.scorers import runs as scorer_runs
 from hopwalk.scorers.models import build_any_scorer
 from hopwalk.walker.card import write_card
-from hopwalk.walker.decoding import BLEND_WEIGHTS, Decoder, blend_name
+from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.environment import Environment
 from hopwalk.walker.forecast import forecast
 from hopwalk.walker.policy import Policy
-from hopwalk.walker.scorer_logits import ScorerLogits
+from hopwalk.walker.shaping import Shaping
 from hopwalk.walker.training import WalkerLearner
 
 WALKER = "walker"  # kind of run
@@ -60,7 +59,7 @@ def train_into(
     if not len(trained_on.train):
         raise DataError(f"{dataset.name} has no training queries")
     # Whatever cannot be trained is refused before the folder is begun, which would be in the way of the next try.
-    scorer = _check_scorer(dataset, settings, scorer_run) if settings.walker.needs_scorer else None
+    scorer = _check_scorer(dataset, settings, scorer_run) if settings.walker.reward_shaping else None
     environment = build_environment(trained_on, settings)
     parameters = _initial_parameters(Run.open(start), environment) if start else None
     board = [TensorBoard(path / "tensorboard")] if tensorboard else []
@@ -71,17 +70,15 @@ def train_into(
         if scorer is None:
             run.write_about(run.about | {"status": INTERRUPTED})
             return run
-    scorer_logits = ScorerLogits(scorer) if scorer else None
     expected = forecast(environment.graph, len(trained_on.train), settings, has_scorer=scorer is not None)
     callbacks = [*make_callbacks(TrainingPlan(WALKER, settings.walker.epochs, expected)), *board]
-    new_to_scorer = dataset.valid[:0] if scorer and Run.open(path / SCORER_FOLDER).trained_on_valid else dataset.valid
-    learner = WalkerLearner(environment, trained_on, settings, scorer_logits, new_to_scorer=new_to_scorer)
+    learner = WalkerLearner(environment, trained_on, settings, Shaping(scorer) if scorer else None)
     if parameters and not run.checkpoint_path.exists():
         begin_with(run, learner, parameters)
     outcome = train(run, learner, callbacks)
     if outcome is None:  # interrupted before it was as far as it had been before
         return run
-    outcome = run.about | outcome | _choose_blend(Decoder(environment, settings, scorer_logits), trained_on, settings)
+    outcome = run.about | outcome | calibration_about(Decoder(environment, settings).scores, trained_on)
     write_card(run, outcome)
     run.write_about(outcome)  # last: a run that is called finished is complete
     if outcome["status"] == FINISHED:
@@ -132,7 +129,7 @@ def _initial_parameters(start: Run, environment: Environment) -> dict[str, Any]:
 
 def _find(path: Path, dataset: Dataset, settings: Settings, started_from: dict[str, Any] | None) -> Run | None:
     """The run to resume, if there is one and it started from the same walker."""
-    groups = ["graph", "walk", "walker", *(scorer_runs.setting_groups(settings) if settings.walker.needs_scorer else [])]
+    groups = ["graph", "walk", "walker", *(scorer_runs.setting_groups(settings) if settings.walker.reward_shaping else [])]
     run = Run.find(path, dataset, settings, kind=WALKER, groups=groups)
     if run is None:
         return None
@@ -158,8 +155,9 @@ def _place_scorer(
     if scorer_run is None and STARTED_FROM in Run.open(path).about and (folder / "run.json").exists():
         return scorer_runs.load_scorer(folder)  # the copy made when the run was begun
     if scorer_run is None:
-        callbacks = make_callbacks(TrainingPlan("scorer", scorer_runs.num_epochs(settings)))
-        run, trained = scorer_runs.train_into(folder, dataset, settings, resume=True, callbacks=callbacks, scorer=scorer)
+        run, trained = scorer_runs.train_into(
+            folder, dataset, settings, resume=True, make_callbacks=make_callbacks, scorer=scorer
+        )
         return trained if run.is_finished else None
     if not (folder / "run.json").exists():
         copy_run(scorer_run, folder)
@@ -176,28 +174,6 @@ def build_environment(dataset: Dataset, settings: Settings) -> Environment:
     return Environment(graph, Policy(*size, settings.walker), KnownAnswers([dataset.facts, dataset.train], *size))
 
 
-def _choose_blend(decoder: Decoder, dataset: Dataset, settings: Settings) -> dict[str, Any]:
-    """The weight of paths in the blend: as set, or the best on dev (1 without dev queries), and the dev MRR of each ranking."""
-    if not settings.walker.needs_scorer:
-        return {"blend_weight": None}
-    weight = settings.walker.blend_weight
-    if weight != "auto":
-        return {"blend_weight": weight}
-    queries = sample_queries(split_queries(dataset, "valid"), settings.walker.dev_queries)
-    if not len(queries):
-        return {"blend_weight": 1.0}
-    ranks = rank_answers_by(
-        lambda heads, relations: decoder.scores(heads, relations, BLEND_WEIGHTS),
-        queries,
-        filtered_answers(dataset, "valid"),
-        names=decoder.rankings(BLEND_WEIGHTS),
-        num_entities=len(dataset.entities),
-    )
-    mrr = {name: metrics(part).mrr for name, part in ranks.items()}
-    best = max(BLEND_WEIGHTS, key=lambda weight: mrr[blend_name(weight)])
-    return {"blend_weight": best, "valid_mrr_by": mrr}
-
-
 def load_decoder(run: Run) -> Decoder:
     """The trained walker of a run folder, ready to answer."""
     run.require_kind(WALKER, remedy="Train a walker: its scorer is trained with it.")
@@ -205,18 +181,13 @@ def load_decoder(run: Run) -> Decoder:
     if not run.weights_path.exists():
         raise RunError("the walker has no weights yet", path=run.path, remedy="Resume its training.")
     trained_on = dataset.with_valid_in_training() if settings.walker.train_on_valid else dataset
+    if "guidance" in run.load_weights().names:
+        problem = "this walker was guided by its scorer in the last hop, which hopwalk no longer does"
+        raise RunError(problem, path=run.path, remedy="Train it again.")
     environment = build_environment(trained_on, settings)
     load_arrays(environment.policy, best_arrays(run, environment.policy, WALKER))
     environment.policy.eval()
-    if not settings.walker.needs_scorer:
-        return Decoder(environment, settings, None)
-    Run.open(run.path / SCORER_FOLDER).require_same_data(dataset)
-    # Nothing is cached: whoever asks one query should not wait for the logits of all.
-    scorer_logits = ScorerLogits(scorer_runs.load_scorer(run.path / SCORER_FOLDER), most_cached_bytes=0)
-    weight = run.about.get("blend_weight", 1.0)
-    if not isinstance(weight, int | float):
-        raise RunError("run.json is damaged: the weight of the blend cannot be read", path=run.path, remedy="Train it again.")
-    return Decoder(environment, settings, scorer_logits, float(weight))
+    return Decoder(environment, settings, calibration_of(run))
 
 
 def untrained(decoder: Decoder, dataset: Dataset, seed: int = 0) -> Decoder:
@@ -224,4 +195,4 @@ def untrained(decoder: Decoder, dataset: Dataset, seed: int = 0) -> Decoder:
     settings = decoder.settings.walker.model_copy(update={"seed": seed})
     policy = Policy(len(dataset.entities), len(dataset.relations), settings).eval()
     environment = Environment(decoder.environment.graph, policy, decoder.environment.known)
-    return Decoder(environment, decoder.settings, decoder.scorer_logits, decoder.blend_weight)
+    return Decoder(environment, decoder.settings, decoder.calibration)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
-from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import DataError
 from hopwalk.learning.metrics import dev_metrics
 from hopwalk.learning.optimizers import Optimizer
@@ -25,41 +22,28 @@ from hopwalk.walker.environment import Environment, Queries, training_queries
 from hopwalk.walker.forecast import queries_at_once
 from hopwalk.walker.reinforce import Baseline, policy_loss
 from hopwalk.walker.rollout import Rollouts, roll_out
-from hopwalk.walker.scorer_logits import ScorerLogits
+from hopwalk.walker.shaping import Shaping
 
 
 class WalkerLearner(Learner):
-    """A policy, its training queries and its optimizer, and the values of the paper's figures.
-
-    `new_to_scorer` are facts that the scorer was not trained on: by default those of dev.
-    """
+    """A policy, its training queries and its optimizer, and the values of the paper's figures."""
 
     name = "walker"
     remedy = "Set a smaller walker.learning_rate, or walker.gradient_clip=5."
 
-    def __init__(
-        self,
-        environment: Environment,
-        dataset: Dataset,
-        settings: Settings,
-        scorer_logits: ScorerLogits | None,
-        *,
-        new_to_scorer: Triples | None = None,
-    ) -> None:
+    def __init__(self, environment: Environment, dataset: Dataset, settings: Settings, shaping: Shaping | None) -> None:
         if not len(dataset.train):
             raise DataError(f"{dataset.name} has no training queries")
         own = settings.walker
         self.model, self.seed = environment.policy, own.seed
         self.epochs, self.evaluate_every, self.patience = own.epochs, own.evaluate_every, own.patience
-        self._environment, self._settings, self._hops, self._scorer_logits = environment, own, settings.walk.hops, scorer_logits
+        self._environment, self._settings, self._hops, self._shaping = environment, own, settings.walk.hops, shaping
         self._train = dataset.train
         self._dev = sample_queries(split_queries(dataset, "valid"), own.dev_queries)
         self._known = filtered_answers(dataset, "valid")
         # Facts unknown to training: walks that find them are false negatives (the paper's figure 2).
         self._hidden = KnownAnswers([dataset.valid, dataset.test], len(dataset.entities), len(dataset.relations))
-        new = dataset.valid if new_to_scorer is None else new_to_scorer
-        self._held_out_logits = _logits_of_answers(scorer_logits, sample_queries(new, own.dev_queries))
-        self._decoder = Decoder(environment, settings, scorer_logits)
+        self._decoder = Decoder(environment, settings)
         self._optimizer = Optimizer(
             environment.policy,
             "adam",
@@ -68,7 +52,7 @@ class WalkerLearner(Learner):
         )
         self._baseline = Baseline(own.baseline)
         self._paths = DistinctCount()
-        self._at_once = queries_at_once(environment.graph, settings, has_scorer=scorer_logits is not None)
+        self._at_once = queries_at_once(environment.graph, settings, has_scorer=shaping is not None)
 
     def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
         """One pass over all queries; the means of loss, reward, entropy and hits."""
@@ -83,8 +67,6 @@ class WalkerLearner(Learner):
                 sums[name] = sums.get(name, 0.0) + value / num_batches
             on_batch(number, num_batches, values)
         sums["unique_paths"] = self._paths.estimate()
-        if self._environment.policy.guidance is not None:
-            sums["guidance"] = float(self._environment.policy.guidance.detach())
         return sums
 
     def learn_batch(self, rows: Tensor, epoch: int, generator: torch.Generator) -> dict[str, float]:
@@ -102,17 +84,15 @@ class WalkerLearner(Learner):
     def _learn_part(self, rows: Any, share: float, epoch: int, generator: torch.Generator) -> dict[str, float]:
         settings, facts = self._settings, self._train[rows]
         queries = training_queries(self._environment.graph, facts.heads, facts.relations, facts.tails)
-        scorer_logits = self._scorer_logits.of(queries.heads, queries.relations) if self._scorer_logits else None
+        f = self._shaping.f(queries.heads, queries.relations) if self._shaping else None
         rollouts = roll_out(
             self._environment,
             queries,
             hops=self._hops,
             rollouts=settings.rollouts,
             action_dropout_rate=settings.action_dropout,
-            scorer_logits=self._guiding(scorer_logits, queries, generator),
             generator=generator,
         )
-        f = torch.sigmoid(scorer_logits) if scorer_logits is not None and settings.reward_shaping else None
         loss, rewards = policy_loss(rollouts, queries, f, settings, self._baseline)
         entropy = torch.stack(rollouts.entropies).mean()
         total = loss - settings.entropy * settings.entropy_decay ** (epoch - 1) * entropy
@@ -125,18 +105,6 @@ class WalkerLearner(Learner):
             **self._hits(rollouts, queries),
         }
 
-    def _guiding(self, scorer_logits: Tensor | None, queries: Queries, generator: torch.Generator) -> Tensor | None:
-        """Held-out logits: the scorer's logits as if it had not been trained on the facts of the queries [Q, E].
-
-        It nearly memorises their answers, so a policy guided by it would trust it too much. The logit of each answer is replaced
-        by that of a random answer that the scorer was not trained on.
-        """
-        if scorer_logits is None or self._environment.policy.guidance is None or not len(self._held_out_logits):
-            return scorer_logits
-        assert queries.answers is not None
-        drawn = self._held_out_logits[torch.randint(len(self._held_out_logits), (len(queries),), generator=generator)]
-        return scorer_logits.scatter(1, queries.answers[:, None], drawn[:, None])
-
     def _hits(self, rollouts: Rollouts, queries: Queries) -> dict[str, float]:
         """The share of walks that end at the answer, and of those that end at an answer known only to dev or test."""
         ends, rows = rollouts.paths[:, -1], rollouts.queries
@@ -146,13 +114,8 @@ class WalkerLearner(Learner):
         return {"hits": float(hits.float().mean()), "false_negative_hits": float(hidden.mean())}
 
     def measure(self) -> dict[str, Any]:
-        """The metrics of dev's tails by the walker's own ranking."""
-        ranking = self._decoder.own_ranking
-
-        def scores(heads: Ids, relations: Ids) -> NDArray[np.float32]:
-            return self._decoder.scores(heads, relations, rankings=[ranking])[ranking]
-
-        return dev_metrics(scores, self._dev, self._known, self._environment.graph.num_entities)
+        """The metrics of dev's tails."""
+        return dev_metrics(self._decoder.scores, self._dev, self._known, self._environment.graph.num_entities)
 
     def state(self) -> dict[str, Tensor]:
         """The state of the optimizer, the baseline and the count of paths."""
@@ -165,16 +128,3 @@ class WalkerLearner(Learner):
         self._paths.registers = state["paths"].clone()
         prefix = "optimizer."
         self._optimizer.load_state({name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)})
-
-
-def _logits_of_answers(scorer_logits: ScorerLogits | None, queries: Triples) -> Tensor:
-    """The scorer's logits of the answers of queries [N]; empty without a scorer."""
-    if scorer_logits is None:
-        return torch.empty(0)
-    heads, relations, answers = torch.from_numpy(queries.array().astype(np.int64)).t()
-    found = [
-        scorer_logits.of(heads[rows], relations[rows]).gather(1, answers[rows, None]).squeeze(1)
-        for rows in torch.arange(len(heads)).split(128)
-        if len(rows)
-    ]
-    return torch.cat(found) if found else torch.empty(0)

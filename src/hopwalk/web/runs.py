@@ -91,17 +91,15 @@ class RunView:
     def about(self) -> dict[str, Any]:
         """The description of the run for the API."""
         dataset, run = self.dataset, self.reasoner.run
-        settings, mrr = run.settings, run.about.get("valid_mrr")
+        mrr = run.about.get("valid_mrr")
         return {
             "run": self.name,
             "dataset": dataset.name,
             "entities": len(dataset.entities),
             "relations": len(dataset.relations),
             "facts": len(dataset.facts),
-            "hops": settings.walk.hops,
-            "beam": settings.walk.beam,
-            "fan_out": settings.graph.fan_out,
-            "has_scorer": self.reasoner.has_scorer,
+            "hops": self.reasoner.model.max_hops,
+            "ranks_by": self.reasoner.model.ranks_by,
             "valid_mrr": mrr if isinstance(mrr, float) else None,
             "examples": list(self._examples()),
             "card": self.reasoner.card,

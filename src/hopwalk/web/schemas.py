@@ -55,20 +55,19 @@ class PathBody(BaseModel):
     """A walk from the head of the query."""
 
     text: str
-    log_prob: float
+    share: float = Field(description="Its part in the score of the answer.")
     edges: list[EdgeBody]
 
 
 class AnswerBody(BaseModel):
-    """An entity that may answer the query; without paths it is ranked by the scorer alone."""
+    """An entity that may answer the query, with the paths behind its score."""
 
     entity: str = Field(description="Its readable name.")
     key: str = Field(description="Its label in the data, for requests.")
     rank: int
     score: float = Field(description="The score that answers are ranked by.")
     is_known: bool = Field(description="Whether it is a fact of the graph.")
-    probability: float | None = Field(description="The probability by the scorer; null without a scorer.")
-    path_probability: float | None = Field(description="The probability of the walks that reach it; null if none does.")
+    probability: float | None = Field(description="How likely a new fact is to be true, calibrated on dev; null if it is known.")
     paths: list[PathBody]
 
 
@@ -101,10 +100,9 @@ class ExplainBody(BaseModel):
     relation: str
     tail: str
     is_known: bool
-    rank: int | None = Field(description="Its rank by the probability of its paths; null if no path in the beam reaches it.")
-    path_probability: float | None
+    rank: int | None = Field(description="Its rank among all but the other known answers; null if no path reaches it.")
     probability: float | None
-    why_not: str = Field(description="Where the walk loses it; empty if it is reached.")
+    why_not: str = Field(description="Why no path reaches it; empty if it is reached.")
     reasons: list[ReasonBody]
     drawing: str | None = Field(description="A drawing of the paths: SVG text without scripts; null without paths.")
 
@@ -154,13 +152,9 @@ class RunBody(BaseModel):
     entities: int
     relations: int
     facts: int
-    hops: int
-    beam: int
-    fan_out: int
-    has_scorer: bool
-    valid_mrr: float | None = Field(
-        description="MRR of tails on dev, by the policy; re-ranked with the scorer if the run was selected so."
-    )
+    hops: int = Field(description="The length of the longest paths; 0 if the model has none.")
+    ranks_by: str = Field(description="What the ranking is made of, in words.")
+    valid_mrr: float | None = Field(description="MRR of tails on dev.")
     examples: list[ExampleBody]
     card: str = Field(description="The run's card, in Markdown.")
 

@@ -28,7 +28,7 @@ class Asking:
 
 @dataclass(frozen=True)
 class Explaining:
-    """Explain answers `(head, relation, tail)`, one at a time: each may need a wider beam, and counts rules."""
+    """Explain answers `(head, relation, tail)`, one at a time: each counts rules."""
 
     run: RunView
     num_paths: int

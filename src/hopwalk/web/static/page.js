@@ -138,11 +138,9 @@ function showAnswers(found) {
   if (relation.value === found.relation) relation.set(found.relation, found.relation_name);
   $("asked").replaceChildren(...sentence(name, found.relation_name));
   Object.assign($("asked").dataset, { head: name, relation: found.relation_name });
-  const chances = answers.map((answer) => answer.probability ?? answer.path_probability ?? 0);
-  const byScorer = answers.some((answer) => answer.probability !== null);
-  const largest = byScorer ? 1 : Math.max(...chances, 1e-12);
-  $("measure").textContent = answers.length ? `Bars show ${byScorer ? "the probability by the scorer" : "the probability of the paths, relative to the first"}.` : "";
-  $("answers").replaceChildren(...answers.map((answer) => answerItem(answer, name, largest)));
+  const hasChances = answers.some((answer) => answer.probability !== null);
+  $("measure").textContent = hasChances ? "Bars show how likely a new fact is to be true." : "";
+  $("answers").replaceChildren(...answers.map((answer) => answerItem(answer, name)));
   [...$("answers").querySelectorAll("button")].forEach((button, place) => {
     button.addEventListener("click", () => go({ answer: answers[place].key }));
     button.dataset.key = answers[place].key;
@@ -151,10 +149,8 @@ function showAnswers(found) {
   const { name: asks } = splitRelation(found.relation_name);
   document.title = `${clipped(name)} · ${clipped(asks)} · hopwalk`;
   const { hops } = runs.find((run) => run.run === view.run);
-  const unreached = !answers.some((answer) => answer.paths.length);
-  if (!answers.length) status(`No path of at most ${hops} hops reaches an answer.`);
-  else if (unreached) status(`No path of at most ${hops} hops reaches an answer: these are ranked by the scorer alone.`);
-  else status("");
+  if (!hops) status("An embedding model ranked these: it gives no paths.");
+  else status(answers.length ? "" : `No path of at most ${hops} hops reaches an answer.`);
   $("more").hidden = view.k === MANY || answers.length < view.k;
   speak(`${answers.length} answer${answers.length === 1 ? "" : "s"}.`);
 }

@@ -5,7 +5,7 @@ const INVERSE = "⁻¹";
 const KINDS = {
   known: ["known", "A fact of the graph"],
   predicted: ["predicted", "Not in the graph; a path leads to it"],
-  guess: ["no path", "No path leads to it; ranked by the scorer alone"],
+  guess: ["no path", "No path leads to it"],
 };
 
 export function kindOf(answer) {
@@ -30,8 +30,8 @@ function pathLine(head, edges) {
 }
 
 /** One answer of the list; a button that explains it. */
-export function answerItem(answer, head, mostLikely) {
-  const chance = answer.probability ?? answer.path_probability;
+export function answerItem(answer, head) {
+  const chance = answer.probability;
   const [text, meaning] = KINDS[kindOf(answer)];
   const kind = element("span", `kind ${kindOf(answer)}`, text);
   kind.title = meaning;
@@ -40,8 +40,8 @@ export function answerItem(answer, head, mostLikely) {
     "answer",
     element("span", "rank", `${answer.rank}`),
     element("span", "who", label(answer.entity), kind),
-    element("span", "chance", chance === null ? "" : bar(chance / mostLikely), element("span", "percent", chance === null ? "–" : percent(chance))),
-    answer.paths.length ? pathLine(head, answer.paths[0].edges) : element("span", "path", "No path leads there: ranked by the scorer alone."),
+    element("span", "chance", chance === null ? "" : bar(chance), element("span", "percent", chance === null ? "" : percent(chance))),
+    answer.paths.length ? pathLine(head, answer.paths[0].edges) : element("span", "path", answer.is_known ? "A fact of the graph, without another path." : "No path leads there."),
   );
   button.type = "button";
   button.setAttribute("aria-pressed", "false");
@@ -58,7 +58,7 @@ export function explanation(found, query) {
   const picture = found.drawing ? drawing(found.drawing) : null;
   if (picture) parts.push(pictureFrame(picture, found));
   if (found.reasons.length) {
-    parts.push(element("h3", "", found.why_not ? "Paths of a wider search" : "Paths, most likely first"));
+    parts.push(element("h3", "", "Paths, those that carry most of the score first"));
     parts.push(element("ol", "reasons", ...found.reasons.map((reason) => reasonItem(reason, query.head))));
   }
   return parts;
@@ -68,10 +68,9 @@ function verdict(found) {
   const kind = found.is_known ? "known" : found.rank === null ? "guess" : "predicted";
   const mark = element("span", `kind ${kind}`, KINDS[kind][0]);
   const sentences = [];
-  if (found.rank === null) sentences.push("No path in the beam reaches it.");
-  else sentences.push(`Rank ${number(found.rank)} by its paths.`);
-  const chance = found.probability ?? found.path_probability;
-  if (chance !== null) sentences.push(`${percent(chance)} likely.`);
+  if (found.rank === null) sentences.push("No path reaches it.");
+  else sentences.push(`Rank ${number(found.rank)}.`);
+  if (found.probability !== null) sentences.push(`${percent(found.probability)} likely.`);
   if (found.is_known) sentences.push("The graph has this fact; it is hidden from these paths.");
   return [mark, " ", sentences.join(" ")];
 }

@@ -1,0 +1,220 @@
+"""The two abilities of everything that answers: rank the entities of a query, and give the paths behind a rank.
+
+A walker ranks by the probability of its paths. A scorer that is made of walks ranks by its score, and knows the paths that carry
+it. An embedding scorer ranks too, but has no paths.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hopwalk.config.settings import GraphSettings
+from hopwalk.data.dataset import Dataset
+from hopwalk.data.graph import build_graph
+from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.data.reachability import reached as within_reach
+from hopwalk.data.triples import Ids, Triples
+from hopwalk.learning.ranking import AllScores
+from hopwalk.learning.scorer import PathScorer, Scorer, Step
+from hopwalk.scorers.ensemble import Ensemble
+
+Floats = NDArray[np.float64]
+QueryIds = tuple[int, int]  # head, relation
+FactIds = tuple[int, int, int]  # head, relation, tail
+PathIds = tuple[tuple[Step, ...], float]  # steps, and the share of the answer's score that they carry
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The entities that may answer a query, best first [N]; `probabilities` is None if the model is not calibrated."""
+
+    entities: NDArray[np.int64]
+    scores: Floats
+    probabilities: Floats | None
+
+
+class Ranking(ABC):
+    """The candidates of Q queries, and the paths behind their scores."""
+
+    candidates: list[Candidates]
+
+    @abstractmethod
+    def paths(self, chosen: Sequence[Sequence[int]], num_paths: int) -> list[list[list[PathIds]]]:
+        """For each query and each of its chosen entities, the paths that carry its score, the best first."""
+
+
+class AnswerModel(ABC):
+    """A trained model on a graph of facts. `known` are the answers that the graph or the training queries have."""
+
+    dataset: Dataset
+    known: KnownAnswers
+    max_hops: int  # of its paths; 0: it has none
+    ranks_by: str  # in words, for people
+
+    @property
+    def queries_at_once(self) -> int:
+        """How many queries are ranked together."""
+        return 64
+
+    @property
+    def takes_new_entities(self) -> bool:
+        """Whether entities that it was not trained with can be asked about and be answers."""
+        return False
+
+    @abstractmethod
+    def rank(self, queries: Sequence[QueryIds], *, only_new: bool = False, k: int | None = None) -> Ranking:
+        """The candidates of queries, all or the best `k`; with `only_new` none that is a known answer."""
+
+    @abstractmethod
+    def rank_facts(self, facts: Triples) -> Ranking:
+        """The candidates of the queries of facts; each fact is hidden from its query, other known answers are left out."""
+
+    @abstractmethod
+    def score_all_tails(self, heads: Ids, relations: Ids) -> AllScores:
+        """The scores of all entities, -inf for those out of reach of a walker [Q, E]; or of those that are reached."""
+
+    @abstractmethod
+    def with_data(self, dataset: Dataset, added: Triples) -> AnswerModel:
+        """The same model on the graph of another data set, which has some facts more, and perhaps entities."""
+
+    def why_not(self, fact: FactIds) -> str:
+        """Why the tail of a fact is not among the candidates of its query, in a sentence without a full stop."""
+        if not is_within_reach(self.dataset, fact, self.max_hops):
+            return f"no path of at most {self.max_hops} hops leads there"
+        return ""
+
+
+class ScorerModel(AnswerModel):
+    """A scorer that answers: propagation and its family, with paths; an embedding model, without."""
+
+    def __init__(self, scorer: Scorer, dataset: Dataset, ranks_by: str) -> None:
+        self.scorer, self.dataset, self.ranks_by = scorer, dataset, ranks_by
+        self.known = KnownAnswers([dataset.facts, dataset.train], len(dataset.entities), len(dataset.relations))
+        self._path_scorer = path_scorer_of(scorer)
+        self.max_hops = self._path_scorer.max_hops if self._path_scorer else 0
+
+    @property
+    def takes_new_entities(self) -> bool:
+        """Whether the scorer is made of walks, so that it has no embeddings of entities."""
+        return isinstance(self.scorer, PathScorer)
+
+    def rank(self, queries: Sequence[QueryIds], *, only_new: bool = False, k: int | None = None) -> Ranking:
+        """The candidates of queries, all or the best `k`; with `only_new` none that is a known answer."""
+        heads, relations = (np.array(ids, dtype=np.int32) for ids in zip(*queries, strict=True))
+        offsets, known = self.known.answers(heads, relations)
+        known_of = [known[offsets[row] : offsets[row + 1]] for row in range(len(queries))]
+        left_out = known_of if only_new else [known[:0]] * len(queries)
+        return _ScorerRanking(self._path_scorer, queries, self._candidates(heads, relations, (), left_out, k), known_of)
+
+    def rank_facts(self, facts: Triples) -> Ranking:
+        """The candidates of the queries of facts; each fact is hidden from its query, other known answers are left out."""
+        hidden = [facts[row : row + 1] for row in range(len(facts))]
+        offsets, known = self.known.answers(facts.heads, facts.relations)
+        left_out = [
+            others[others != tail] for tail, others in zip(facts.tails.tolist(), np.split(known, offsets[1:-1]), strict=True)
+        ]
+        queries = list(zip(facts.heads.tolist(), facts.relations.tolist(), strict=True))
+        known_of = [facts.tails[row : row + 1] for row in range(len(facts))]
+        candidates = self._candidates(facts.heads, facts.relations, hidden, left_out, None)
+        return _ScorerRanking(self._path_scorer, queries, candidates, known_of)
+
+    def _candidates(
+        self, heads: Ids, relations: Ids, hidden: Sequence[Triples], left_out: Sequence[Ids], k: int | None
+    ) -> list[Candidates]:
+        if isinstance(self.scorer, PathScorer):
+            reached = self.scorer.score_reached(heads, relations, hidden)
+            log_odds = self.scorer.log_odds_of_reached(reached).scores
+            return [
+                best_candidates(entities, scores, odds, without, k)
+                for entities, scores, odds, without in zip(
+                    *(_rows(values, reached.offsets) for values in (reached.entities, reached.scores, log_odds)),
+                    left_out,
+                    strict=True,
+                )
+            ]
+        ids = torch.from_numpy(heads.astype(np.int64)), torch.from_numpy(relations.astype(np.int64))
+        with torch.inference_mode():
+            all_odds = self.scorer.log_odds_of_all_tails(*ids).double().numpy()
+        everything = np.arange(all_odds.shape[1])
+        return [best_candidates(everything, odds, odds, without, k) for odds, without in zip(all_odds, left_out, strict=True)]
+
+    def score_all_tails(self, heads: Ids, relations: Ids) -> AllScores:
+        """The scores of all entities [Q, E], or of those that are reached."""
+        return self.scorer.compact_scores(heads, relations)
+
+    def with_data(self, dataset: Dataset, added: Triples) -> ScorerModel:
+        """The same scorer on another graph; the scores of an embedding model stay as they are."""
+        scorer = self.scorer
+        if isinstance(scorer, PathScorer):
+            scorer = scorer.with_graph(dataset.facts, len(dataset.entities))
+        return ScorerModel(scorer, dataset, self.ranks_by)
+
+    def why_not(self, fact: FactIds) -> str:
+        """Why the tail of a fact is not among the candidates of its query."""
+        return super().why_not(fact) or "the walks to it were pruned: they are not among the most promising"
+
+
+class _ScorerRanking(Ranking):
+    def __init__(
+        self, scorer: PathScorer | None, queries: Sequence[QueryIds], candidates: list[Candidates], known: Sequence[Ids]
+    ) -> None:
+        self.candidates, self._scorer, self._queries = candidates, scorer, queries
+        self._known = [set(ids.tolist()) for ids in known]
+
+    def paths(self, chosen: Sequence[Sequence[int]], num_paths: int) -> list[list[list[PathIds]]]:
+        """The paths of each chosen entity. A known fact is no reason for itself: it is hidden where its paths are looked for."""
+        return [self._paths_of(row, entities, num_paths) for row, entities in enumerate(chosen)]
+
+    def _paths_of(self, row: int, entities: Sequence[int], num_paths: int) -> list[list[PathIds]]:
+        if self._scorer is None:
+            return [[] for _ in entities]
+        (head, relation), known = self._queries[row], self._known[row]
+        new = [entity for entity in entities if entity not in known]
+        found = dict(zip(new, self._scorer.paths_behind(head, relation, new, num_paths=num_paths), strict=True)) if new else {}
+        for entity in known.intersection(entities):
+            itself = Triples.of([(head, relation, entity)])
+            found[entity] = self._scorer.paths_behind(head, relation, [entity], num_paths=num_paths, hidden=itself)[0]
+        return [[(path.steps, path.share) for path in found[entity]] for entity in entities]
+
+
+def path_scorer_of(scorer: Scorer) -> PathScorer | None:
+    """The scorer, or the member of an ensemble, that knows the paths behind its scores; None if there is none."""
+    if isinstance(scorer, PathScorer):
+        return scorer
+    members = [member for member in scorer.members if isinstance(member, Scorer)] if isinstance(scorer, Ensemble) else []
+    return next((found for member in members if (found := path_scorer_of(member))), None)
+
+
+def best_candidates(
+    entities: NDArray[np.integer], scores: NDArray[np.floating], log_odds: Floats | None, left_out: Ids, k: int | None
+) -> Candidates:
+    """The candidates, best first, of equals the one with the smaller id; all or `k` of them."""
+    if len(left_out):
+        is_kept = ~np.isin(entities, left_out)
+        entities, scores = entities[is_kept], scores[is_kept]
+        log_odds = None if log_odds is None else log_odds[is_kept]
+    if k is not None and k < len(scores):
+        least = np.partition(scores, len(scores) - k)[len(scores) - k]
+        is_kept = scores >= least
+        entities, scores = entities[is_kept], scores[is_kept]
+        log_odds = None if log_odds is None else log_odds[is_kept]
+    order = np.lexsort((entities, -scores))[:k]
+    probabilities = None if log_odds is None else 1 / (1 + np.exp(-log_odds[order].astype(np.float64)))
+    return Candidates(entities[order].astype(np.int64), scores[order].astype(np.float64), probabilities)
+
+
+def is_within_reach(dataset: Dataset, fact: FactIds, hops: int) -> bool:
+    """Whether a path of so many hops connects head and tail of a fact, whatever the fan-out."""
+    unlimited = GraphSettings(fan_out=max(2 * len(dataset.facts), 1))
+    graph = build_graph(dataset.facts, len(dataset.entities), len(dataset.relations), unlimited)
+    return bool(within_reach(graph, np.array([fact[0]], dtype=np.int32), np.array([fact[2]], dtype=np.int32), hops)[0])
+
+
+def _rows(values: NDArray[np.generic], offsets: NDArray[np.int64]) -> list[NDArray[np.generic]]:
+    return np.split(values, offsets[1:-1])
