@@ -81,17 +81,19 @@ class WalkerSettings(Group):
     recipe: WalkerRecipe = _choice("modern", "source of every setting below that is not set: modern, paper or minerva")
     dimension: int = _integer(200, "size of the embeddings of entities and relations", least=1, most=100_000)
     history_dimension: int = _integer(200, "size of the LSTM that encodes the path", least=1, most=100_000)
-    history_layers: int = _integer(3, "layers of that LSTM", least=1, most=100)
+    history_layers: int = _integer(1, "layers of that LSTM", least=1, most=100)
     uses_entities: bool = _choice(True, "false: an action is its relation only, as in MINERVA without entity embeddings")
-    pooling: Literal["max", "sum"] = _choice("max", "score of an answer: max (its best path) or sum (all its paths in the beam)")
+    pooling: Literal["max", "sum"] = _choice(
+        "sum", "score of an answer: sum (its paths in the beam) or max (the best one, as the paper)"
+    )
     reward_shaping: bool = _choice(True, "reward entities that are not known answers by the scorer's probability; false: 0")
     estimator: Literal["likelihood", "sum", "sampled"] = _choice(
-        "sum",
+        "likelihood",
         "of the gradient: likelihood of the answers, sum of the reward over the last hop, or sampled walks (the paper)",
     )
-    rollouts: int = _integer(5, "walks of each query in a batch", least=1, most=100_000)
+    rollouts: int = _integer(20, "walks of each query in a batch", least=1, most=100_000)
     action_dropout: float = _number(0.5, "α: share of the actions masked when a walk is sampled; 1: all alike", most=1)
-    entropy: float = _number(0.02, "β: weight of the policy's entropy")
+    entropy: float = _number(0.0, "β: weight of the policy's entropy")
     entropy_decay: float = _number(1.0, "factor on β after each epoch, or after `entropy_decay_steps` batches", above=0, most=1)
     entropy_decay_steps: int = _integer(0, "batches after which β has fallen by the factor, a little with each; 0: an epoch")
     baseline: Literal["none", "average", "rollouts", "standardised"] = _choice(
@@ -173,8 +175,8 @@ class PropagationSettings(Group):
     fan_out: int = _integer(0, "edges along which a node sends in a layer, an even sample if it has more; 0: all")
     width: int = _integer(32, "size of a node's state; a power of two is fastest", least=4, most=256)
     attention_width: int = _integer(8, "size of the attention's hidden layer", least=4, most=256)
-    aggregation: Literal["sum", "max", "mean-max"] = _choice(
-        "sum", "of messages: their sum; the sum and the maximum; the sum, the mean and the maximum"
+    aggregation: Literal["sum", "mean", "max", "mean-max"] = _choice(
+        "sum", "of messages: their sum; the sum and the mean; the sum and the maximum; the sum, the mean and the maximum"
     )
     additive: bool = _choice(False, "add a vector of the relation to each message")
     query_rank: int = _integer(0, "size of the query that messages depend on; 0: the whole query", most=256)
@@ -208,12 +210,12 @@ class PropagationSettings(Group):
     @property
     def has_max(self) -> bool:
         """Whether the maximum of messages is an aggregate."""
-        return self.aggregation != "sum"
+        return self.aggregation in ("max", "mean-max")
 
     @property
     def has_mean(self) -> bool:
         """Whether the mean of messages is an aggregate."""
-        return self.aggregation == "mean-max"
+        return self.aggregation in ("mean", "mean-max")
 
 
 class RuleSettings(Group):
@@ -228,8 +230,8 @@ class RuleSettings(Group):
     )
     queries: int = _integer(100_000, "training queries, both directions together", least=1)
     batch_size: int = _integer(64, "queries in a batch", least=1, most=100_000)
-    learning_rate: float = _number(0.001, "step size of Adam", above=0)
-    decay_power: float = _number(0.0, "the step size falls as (1 − progress) to this power; 0: it does not")
+    learning_rate: float = _number(0.003, "step size of Adam", above=0)
+    decay_power: float = _number(1.0, "the step size falls as (1 − progress) to this power; 0: it does not")
     gradient_clip: float = _number(5.0, "largest norm of the gradient", above=0)
     evaluations: int = _integer(10, "evaluations on dev during training", least=1, most=10_000)
     dev_queries: int = _integer(2000, "dev queries ranked during training; 0: all")

@@ -20,7 +20,7 @@ class ConvE(ProductScorer):
     """`score = ReLU(vec(ReLU([head; relation] ⊛ filters)) W) · tail + bias[tail]`, with batch normalisation.
 
     The original has a norm at each of the three stages, dropout after the first, and dropout of whole feature maps. The layers
-    that the paper's authors released have none on the feature maps, dropout before the first norm, and dropout of single features.
+    that the paper's authors released have none on the feature maps, dropout before the first norm and of single features.
     """
 
     def __init__(self, num_entities: int, num_relations: int, settings: ScorerSettings, generator: torch.Generator) -> None:

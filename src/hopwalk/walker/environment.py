@@ -91,7 +91,7 @@ class Environment:
         self._tails = torch.from_numpy(np.array(graph.tails))
 
     def start(self, queries: Queries, generator: torch.Generator | None = None, *, rollouts: int = 1) -> States:
-        """The walks of every query, at its head. With a generator every walk has dropout of its own; without, encodings are shared."""
+        """`rollouts` walks of each query, at its head. With a generator each has its own dropout; else encodings are shared."""
         rows = torch.arange(len(queries)).repeat_interleave(rollouts)
         if generator is not None:
             heads = queries.heads[rows]
