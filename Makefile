@@ -11,12 +11,15 @@ MIRROR := $(wildcard ../shared/datasets)
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.installed  ## Look at the bundled UMLS graph, train scorer and walker on it, rank the test answers, answer a question
+demo: $(VENV)/.installed  ## Train propagation on the bundled UMLS graph, evaluate and ask it; then the paper's walker, rewarded by it
 	$(BIN)/hopwalk data show umls
 	$(BIN)/hopwalk train umls --resume
 	$(BIN)/hopwalk evaluate runs/umls
 	$(BIN)/hopwalk ask runs/umls steroid interacts_with --new -k 5
-	@echo "The same on a page: $(BIN)/hopwalk serve runs/umls"
+	$(BIN)/hopwalk train umls --reasoner walker --reward runs/umls --resume
+	$(BIN)/hopwalk evaluate runs/umls-walker
+	$(BIN)/hopwalk ask runs/umls-walker steroid interacts_with --new -k 5
+	@echo "The same on a page: $(BIN)/hopwalk serve runs/umls runs/umls-walker"
 
 test: $(VENV)/.installed-dev browser  ## Run the tests
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile

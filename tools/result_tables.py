@@ -15,8 +15,8 @@ from benchmarks.machine import PROJECT
 from hopwalk.paper.ledger import Ledger
 from hopwalk.paper.parts import MEANINGS, Group, ResultView, beside
 from hopwalk.paper.plan import Scope
-from hopwalk.paper.published import TABLE_2, TITLES
-from hopwalk.paper.tables import MODEL_TITLES, PROPAGATION, best_of
+from hopwalk.paper.published import TABLE_2, TABLE_2_QUOTED, TITLES
+from hopwalk.paper.tables import DRUM, MODEL_TITLES, NEURAL_LP, PROPAGATION, best_of
 from hopwalk.utils.text import duration
 from hopwalk.walker.decoding import BLEND, POLICY, RERANKED, SCORER
 
@@ -99,6 +99,34 @@ def propagation_table() -> str:
     return _markdown([*columns, "seconds, one thread"], rows)
 
 
+def rules_table() -> str:
+    """The numbers of NeuralLP and DRUM on every set they were run on."""
+    known, rows = view(), []
+    for title in (NEURAL_LP, DRUM):
+        for data in TITLES:
+            found = best_of(known, data).get(title)
+            if found is None:
+                continue
+            group, _ = found
+            contents, quoted = [result.content for result in group.finished], TABLE_2_QUOTED[data].get(title)
+            rows.append(
+                [
+                    f"{title}, {TITLES[data]}",
+                    f"{len(contents)}",
+                    beside(group.text("test"), quoted[2] if quoted else None),
+                    beside(f"{group.mean('test', 'hits@1'):.1f}", quoted[0] if quoted else None),
+                    beside(f"{group.mean('test', 'hits@10'):.1f}", quoted[1] if quoted else None),
+                    f"{100 * np.mean([content['test']['both']['mrr'] for content in contents]):.1f}",
+                    f"{group.mean('valid'):.1f}",
+                    f"{contents[0]['rules']['hops']}",
+                    f"{contents[0]['rules']['queries']:,}",
+                    f"{group.seconds:,.0f}",
+                ]
+            )
+    columns = ["model, data", "seeds", "MRR (quoted)", "hits@1", "hits@10", "both", "dev MRR", "hops", "training queries"]
+    return _markdown([*columns, "seconds, one thread"], rows)
+
+
 def candidates_table() -> str:
     """The effect of sampled tails: runs that are named after it, with few dimensions and epochs."""
     found = [result for result in view().ledger.results if "-candidates-" in result.name]
@@ -144,7 +172,7 @@ def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def with_tables(page: str) -> str:
     """The text of a page with its tables of results filled in."""
     makers = {"overview": overview_table, "candidates": candidates_table, "walkers": walkers_table}
-    makers |= {"propagation": propagation_table}
+    makers |= {"propagation": propagation_table, "rules": rules_table}
 
     def table(mark: re.Match[str]) -> str:
         name = mark["name"]

@@ -20,7 +20,7 @@ from hopwalk.data.pykeen_bridge import from_pykeen, to_pykeen
 from hopwalk.data.splitting import split_dataset
 from hopwalk.data.writing import write_folder
 from hopwalk.errors import HopwalkError, SettingsError
-from hopwalk.learning.callbacks import Callback, Forecast, MakeCallbacks, TrainingPlan, no_callbacks
+from hopwalk.learning.callbacks import Callback, Forecast, MakeCallbacks, no_callbacks
 from hopwalk.learning.run import Run
 
 if TYPE_CHECKING:
@@ -71,7 +71,10 @@ def settings_for(
     entry = catalog.find(data) if isinstance(data, str) else None
     suited = {}
     if dataset is not None and not preset and not entry:
+        from hopwalk.propagation.suiting import suited_propagation
+
         suited = suited_settings(np.minimum(dataset.degrees, GraphSettings().fan_out) + 1)  # a stay edge each
+        suited |= suited_propagation(dataset)
     return load_settings(preset or (entry.name if entry else DEFAULT), overrides=overrides, suited=suited)
 
 
@@ -134,7 +137,9 @@ def train(
         if scorer is not None or start is not None:
             raise SettingsError("a scorer to reward it and a run to start from are for walkers", remedy="Train a walker.")
         settings = changed(settings, {"scorer.model": "propagation"})
-        callbacks = make_callbacks(TrainingPlan("scorer", settings.propagation.evaluations))
+        from hopwalk.scorers.runs import training_plan
+
+        callbacks = make_callbacks(training_plan(settings))
         return train_scorer(dataset, settings, out=out, resume=resume, callbacks=callbacks, tensorboard=tensorboard)
     from hopwalk.walker.runs import train_into
 

@@ -13,7 +13,7 @@ import hopwalk
 from hopwalk.config.settings import Settings, changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.learning.calibration import Calibration, ScoredCandidates, calibrate, gather_candidates, measure_reliability
-from hopwalk.learning.ranking import ScoreAllTails
+from hopwalk.learning.ranking import AllScores, ScoreAllTails
 from hopwalk.learning.run import Run
 from hopwalk.learning.scorer import Scorer
 from tests.support.helpers import dataset_of
@@ -142,7 +142,7 @@ def test_batches_of_queries_do_not_matter():
     world = sampled_world(scores - 2)
     batch_sizes = []
 
-    def score_all_tails(heads: np.ndarray, relations: np.ndarray) -> np.ndarray:
+    def score_all_tails(heads: np.ndarray, relations: np.ndarray) -> AllScores:
         batch_sizes.append(len(heads))
         return table_scores(scores)(heads, relations)
 

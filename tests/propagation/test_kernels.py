@@ -9,7 +9,8 @@ import torch
 from benchmarks import plain_propagation
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.triples import Triples
-from hopwalk.propagation.graph import RunGraph, build_run_graph
+from hopwalk.propagation.forward import uniform
+from hopwalk.propagation.graph import RunGraph, build_run_graph, kept_edge, num_kept
 from hopwalk.propagation.model import Engine, Propagation
 from hopwalk.propagation.parameters import Tasks
 from hopwalk.propagation.queries import plain_tasks
@@ -159,3 +160,50 @@ def test_hidden_edges_carry_no_message():
 
 def model_of_relations(num_directed: int, settings: PropagationSettings) -> Propagation:
     return Propagation(num_directed, settings, torch.Generator().manual_seed(0))
+
+
+def kept_by_fan_out(graph: RunGraph, fan_out: int, seed: int) -> list[int]:
+    """The edges that a fan-out keeps, one node and one run after the other."""
+    kept = []
+    for entity in range(graph.num_entities):
+        first, last = graph.run_offsets[entity], graph.run_offsets[entity + 1]
+        degree = int(graph.run_starts[last] - graph.run_starts[first])
+        for run in range(first, last):
+            start, end = graph.run_starts[run : run + 2].tolist()
+            length, count = end - start, num_kept(end - start, degree, fan_out)
+            offset = uniform(seed, run) if count < length else 0.0
+            kept += [kept_edge(start, length, count, place, offset) for place in range(count)]
+    return kept
+
+
+@pytest.mark.parametrize("fan_out", [1, 4, 7])
+def test_a_fan_out_is_the_graph_without_the_other_edges(fan_out: int):
+    graph = graph_of(num_facts=300)
+    settings = settings_of("max").model_copy(update={"fan_out": fan_out})
+    model, tasks = model_of(settings), tasks_of(graph)
+    kept = [kept_by_fan_out(graph, fan_out, int(seed)) for seed in tasks.seeds]
+    degrees = np.diff(graph.run_starts[graph.run_offsets])
+    assert all(len(own) == len({*own}) for own in kept) and degrees.max() > 7
+    node_starts = graph.run_starts[graph.run_offsets]
+    for own in kept:
+        counts = np.diff(np.searchsorted(own, node_starts))
+        assert (counts < fan_out + 2 * R).all() and (counts >= np.minimum(degrees, fan_out) - 2 * R).all()
+    hidden = [
+        np.union1d(tasks.hidden[start:end], np.setdiff1d(np.arange(len(graph.tails)), own))
+        for start, end, own in zip(tasks.hidden_offsets, tasks.hidden_offsets[1:], kept, strict=False)
+    ]
+    without = tasks._replace(hidden_offsets=np.cumsum([0, *map(len, hidden)]), hidden=np.concatenate(hidden))
+    everything = settings.model_copy(update={"fan_out": 0})
+    scores, _ = model.score_all(Engine(graph, settings, 1), tasks)
+    expected, _ = model.score_all(Engine(graph, everything, 1), without)
+    assert np.array_equal(scores, expected)
+    assert not np.array_equal(scores, model.score_all(Engine(graph, everything, 1), tasks)[0])
+    losses = [model.mean_loss(Engine(graph, one, 1), own) for one, own in ((settings, tasks), (everything, without))]
+    assert losses[0].item() == losses[1].item()
+
+
+def test_a_large_fan_out_is_none():
+    graph, settings = graph_of(), settings_of("sum")
+    model, tasks = model_of(settings), tasks_of(graph)
+    scores = [model.score_all(Engine(graph, settings.model_copy(update={"fan_out": one}), 1), tasks)[0] for one in (0, 10_000)]
+    assert np.array_equal(scores[0], scores[1])

@@ -125,3 +125,23 @@ def test_trained_on_dev_its_graph_has_the_dev_facts(tmp_path: Path):
     scorer = api.load_scorer(run.path)
     assert isinstance(scorer, PropagationScorer)
     assert len(scorer.engine.graph.tails) == 2 * (len(VILLAGE.facts) + len(VILLAGE.valid))
+
+
+def test_known_answers_are_the_same_from_the_graph_and_from_an_index(monkeypatch: pytest.MonkeyPatch):
+    """The graph has them already if it holds all facts; the order of a large pass is computed instead of kept."""
+    graph = build_run_graph(VILLAGE.facts, len(VILLAGE.entities), len(VILLAGE.relations))
+    settings = PropagationSettings(num_targets=3)
+    own_facts = replace(VILLAGE, train=VILLAGE.train[:])
+    first, second = (QuerySampler(graph, dataset, settings).batch(5, 40) for dataset in (VILLAGE, own_facts))
+    assert all(np.array_equal(getattr(first, name), getattr(second, name)) for name in first._fields)
+    assert len(first.filtered)
+    monkeypatch.setattr("hopwalk.propagation.queries.MOST_PERMUTED", 10)
+    sampler = QuerySampler(graph, VILLAGE, settings)
+    tasks = sampler.batch(0, 2 * len(sampler))
+    last = tasks.targets[tasks.target_offsets[1:] - 1]
+    asked = np.stack([tasks.heads, tasks.relations, last], axis=1)
+    expected = VILLAGE.train.array()
+    both = np.concatenate([expected, np.stack([expected[:, 2], expected[:, 1] + len(VILLAGE.relations), expected[:, 0]], axis=1)])
+    for part in (asked[: len(sampler)], asked[len(sampler) :]):
+        assert np.array_equal(np.unique(part, axis=0), np.unique(both, axis=0))
+    assert not np.array_equal(asked[: len(sampler)], asked[len(sampler) :])

@@ -1,9 +1,10 @@
-"""Dropout with an explicit generator."""
+"""Dropout with an explicit generator, and permutations of which only a part is computed."""
 
+import numpy as np
 import pytest
 import torch
 
-from hopwalk.utils.randomness import dropout, keep_mask
+from hopwalk.utils.randomness import dropout, keep_mask, scattered
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.95])
@@ -33,3 +34,20 @@ def test_no_dropout_without_a_generator_or_a_rate():
     values = torch.ones(3)
     assert dropout(values, 0.5, None) is values
     assert dropout(values, 0.0, torch.Generator()) is values
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 64, 1000])
+def test_scattered_numbers_are_a_permutation(size: int):
+    whole = scattered(np.arange(size), size, [0, 7])
+    assert sorted(whole.tolist()) == list(range(size))
+    assert np.array_equal(scattered(np.arange(size)[::2], size, [0, 7]), whole[::2])
+    if size > 2:
+        assert not np.array_equal(whole, np.arange(size)) and not np.array_equal(whole, scattered(np.arange(size), size, [0, 8]))
+
+
+def test_scattered_numbers_are_spread_evenly():
+    """Neighbours are not sent to neighbours: of many pairs the mean distance is a third of the size."""
+    size = 1_000_003
+    found = scattered(np.arange(20_000), size, [3])
+    assert found.mean() == pytest.approx(size / 2, rel=0.02)
+    assert np.abs(np.diff(found)).mean() == pytest.approx(size / 3, rel=0.02)

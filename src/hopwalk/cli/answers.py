@@ -250,8 +250,10 @@ def rules(
         return
     for number, used in enumerate(found, start=1):
         print_text(printable(f"{number:3}. {used.rule}"))
-        print_text(f"     {100 * used.weight:.1f} % of the paths, in {used.queries:,} queries; {used.evidence}")
-        print_text(printable(f"     e.g. {used.examples[0]}"))
+        use = f"{100 * used.weight:.1f} % of the paths, in {counted(used.queries, 'query')}"
+        print_text(f"     {use if used.queries else f'weight {used.weight:.3f}'}; {used.evidence}")
+        for example in used.examples[:1]:
+            print_text(printable(f"     e.g. {example}"))
 
 
 def complete(

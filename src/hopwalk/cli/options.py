@@ -73,7 +73,10 @@ Reasoner = Annotated[
 # Short forms of `--set`.
 Scorer = Annotated[
     str | None,
-    typer.Option(help="Train only this scorer: propagation, distmult, complex, conve, or pykeen:MODEL.", show_default=False),
+    typer.Option(
+        help="Train only this scorer: propagation, neural-lp, drum, distmult, complex, conve, or pykeen:MODEL.",
+        show_default=False,
+    ),
 ]
 Reward = Annotated[
     str | None,
@@ -123,7 +126,7 @@ def _as_settings(options: dict[str, Any]) -> dict[str, Any]:
         "action_dropout": ["walker.action_dropout"],
         "recipe": ["scorer.recipe"],
         "epochs": ["scorer.epochs" if is_scorer else "walker.epochs"],
-        "seed": ["scorer.seed", "walker.seed", "propagation.seed"],
+        "seed": ["scorer.seed", "walker.seed", "propagation.seed", "rules.seed"],
     }
     return {setting: value for name, value in options.items() for setting in names[name]}
 

@@ -120,7 +120,7 @@ class TrainingLines:
         done = epoch - self._first_epoch + 1
         if self._first_epoch and epoch < epochs:
             parts.append(f"at most {duration((time.monotonic() - self._begun) / done * (epochs - epoch))} left")
-        print_text(f"{self._plan.kind} epoch {epoch}/{epochs}: {', '.join(parts)}", to_stderr=True)
+        print_text(f"{self._plan.kind} {self._plan.unit} {epoch}/{epochs}: {', '.join(parts)}", to_stderr=True)
 
 
 class CountBar:

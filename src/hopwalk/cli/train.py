@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -70,9 +70,8 @@ def train(
     """
     from hopwalk import api
     from hopwalk.errors import SettingsError
-    from hopwalk.learning.callbacks import TrainingPlan
     from hopwalk.learning.run import Run
-    from hopwalk.scorers.runs import num_epochs
+    from hopwalk.scorers.runs import training_plan
     from hopwalk.utils.text import fold_name
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
@@ -84,7 +83,7 @@ def train(
         if minutes is not None:
             chosen = _within(dataset, chosen, minutes, folder, resume)
         with TrainingProgress() as progress:
-            callbacks = progress.callbacks(TrainingPlan("scorer", num_epochs(chosen)))
+            callbacks = progress.callbacks(training_plan(chosen))
             run = api.train_scorer(dataset, chosen, out=folder, resume=resume, callbacks=callbacks, tensorboard=tensorboard)
     else:
         if minutes is not None:
@@ -132,25 +131,36 @@ def _within(dataset: Dataset, settings: Settings, minutes: float, folder: Path, 
 
 
 def _print_end(run: Run, was_finished: bool) -> None:
-    about = run.about
-    mrr, end = about.get("valid_mrr"), "already finished" if was_finished else run.status
-    best = f"; dev MRR {100 * mrr:.2f} in epoch {about.get('best_epoch')}" if mrr is not None else ""
-    print_text(f"{run.path}: {end} after {counted(about.get('epochs', 0), 'epoch')}{best}")
+    about, end = run.about, "already finished" if was_finished else run.status
+    last: dict[str, Any] = next(iter(run.history[-1:]), {})
+    amount = f"{last['queries']:,.0f} queries" if "queries" in last else counted(about.get("epochs", 0), "epoch")
+    best = next((record for record in run.history if record["epoch"] == about.get("best_epoch")), {})
+    print_text(f"{run.path}: {end} after {amount}{_quality(best)}")
     if run.status == "interrupted":
         print_text("Continue with the same command and --resume.")
     if run.weights_path.exists():
-        print_text(f"Evaluate it on test with: hopwalk evaluate {run.path}")
+        print_text(f"Evaluate it on test: hopwalk evaluate {run.path}\nAsk it: hopwalk ask {run.path} HEAD RELATION")
+
+
+def _quality(record: Mapping[str, Any]) -> str:
+    """The quality on dev in words; empty if there is no record of it."""
+    if record.get("valid_hits@1") is None:
+        return ""
+    first, mrr = round(10 * record["valid_hits@1"]), 100 * record["valid_mrr"]
+    return f"; of 10 dev queries, the right answer is first in {first} (dev MRR {mrr:.2f})"
 
 
 def ensemble(
     runs: Annotated[list[Path], typer.Argument(help="Two or more run folders of scorers.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The run folder to write.", show_default=False)],
 ) -> None:
-    """Combine scorers into an ensemble: its score is the mean of their log-odds. The new run holds copies of them.
+    """Combine scorers into an ensemble: its score is the mean of their log-odds, of two with weights chosen on dev.
+
+    The new run holds copies of them. Propagation with an embedding model: the second ranks answers that no path reaches.
 
     Examples:
 
-    - `hopwalk ensemble runs/umls-complex runs/umls-conve --out runs/umls-both`
+    - `hopwalk ensemble runs/umls runs/umls-complex --out runs/umls-both`
     """
     from hopwalk.api import combine_scorers
 

@@ -25,6 +25,7 @@ MOST_SHOWN = 10
 def tune(
     data: options.Data,
     settings: Callable[..., Settings],
+    reasoner: str,
     scorer: str | None,
     reward: str | None,
     fixed: list[str],
@@ -37,12 +38,14 @@ def tune(
     as_json: options.Json = False,
     mirror: options.Mirror = None,
 ) -> None:
-    """Search for better settings with Optuna, by dev MRR: of a walker, or with --scorer of a scorer. Test is never used.
+    """Search for better settings with Optuna, by dev MRR: of propagation, a walker or with --scorer a scorer. Test is never used.
 
     Settings given on the command line (--set, --epochs, …) are fixed. Ctrl-C stops; the same command continues. The best
     settings are written as a preset beside the study's file.
 
     Examples:
+
+    - `hopwalk tune facts.csv --trials 30`
 
     - `hopwalk tune umls --scorer complex --trials 30`
 
@@ -55,7 +58,7 @@ def tune(
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
-    what = "walker" if scorer is None else chosen.scorer.model
+    what = reasoner if scorer is None else chosen.scorer.model
     path = study or Path("tuning") / f"{dataset.name}-{fold_name(what).replace(':', '-')}.db"
     scorer_run = reward if reward is not None and options.is_run_folder(reward) else None
     with TrainingProgress() as progress:

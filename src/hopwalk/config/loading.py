@@ -62,7 +62,12 @@ def _combined(given: dict[str, Any], preset: str, suited: Mapping[str, Any]) -> 
     values: dict[str, Any] = {}
     for name, value in suited.items():
         set_dotted(values, name, value)
-    for recipe in (_scorer_recipe(given, preset), _walker_recipe(given, preset), _propagation_recipe(preset)):
+    for recipe in (
+        _scorer_recipe(given, preset),
+        _walker_recipe(given, preset),
+        _propagation_recipe(preset),
+        _rule_recipe(given, preset),
+    ):
         values = _merged(values, recipe)
     return validated(_merged(values, given))
 
@@ -128,6 +133,13 @@ def _walker_recipe(given: Mapping[str, Any], data: str) -> dict[str, Any]:
 def _propagation_recipe(data: str) -> dict[str, Any]:
     """The settings of propagation for this data set, chosen on its dev set."""
     return {"propagation": _recipe("propagation", "modern").get(data, {})}
+
+
+def _rule_recipe(given: Mapping[str, Any], data: str) -> dict[str, Any]:
+    """The settings of NeuralLP or DRUM for this data set, chosen on its dev set."""
+    scorer = given.get("scorer", {})
+    model = fold_name(str(scorer.get("model", ""))) if isinstance(scorer, dict) else ""
+    return {"rules": _recipe("rules", model).get(data, {})} if model in ("neurallp", "drum") else {}
 
 
 def _recipe(kind: str, name: str) -> dict[str, Any]:

@@ -81,14 +81,17 @@ class WalkerSettings(Group):
     recipe: WalkerRecipe = _choice("modern", "source of every setting below that is not set: modern, paper or minerva")
     dimension: int = _integer(200, "size of the embeddings of entities and relations", least=1, most=100_000)
     history_dimension: int = _integer(200, "size of the LSTM that encodes the path", least=1, most=100_000)
-    history_layers: int = _integer(3, "layers of that LSTM", least=1, most=100)
+    history_layers: int = _integer(1, "layers of that LSTM", least=1, most=100)
     uses_entities: bool = _choice(True, "false: an action is its relation only, as in MINERVA without entity embeddings")
-    pooling: Literal["max", "sum"] = _choice("max", "score of an answer: max (its best path) or sum (all its paths in the beam)")
+    pooling: Literal["max", "sum"] = _choice("sum", "score of an answer: sum (all its paths in the beam) or max (its best path, the paper)")
     reward_shaping: bool = _choice(True, "reward entities that are not known answers by the scorer's probability; false: 0")
-    estimator: Literal["sum", "sampled"] = _choice("sum", "of the gradient: sum over the last hop, or sampled walks (the paper)")
-    rollouts: int = _integer(5, "walks of each query in a batch", least=1, most=100_000)
+    estimator: Literal["likelihood", "sum", "sampled"] = _choice(
+        "likelihood",
+        "of the gradient: likelihood of the answers, sum of the reward over the last hop, or sampled walks (the paper)",
+    )
+    rollouts: int = _integer(20, "walks of each query in a batch", least=1, most=100_000)
     action_dropout: float = _share(0.5, "α: share of the actions masked when a walk is sampled")
-    entropy: float = _number(0.02, "β: weight of the policy's entropy")
+    entropy: float = _number(0.0, "β: weight of the policy's entropy")
     entropy_decay: float = _number(1.0, "factor on β after each epoch", above=0, most=1)
     baseline: Literal["none", "average", "rollouts"] = _choice(
         "none", "subtracted from rewards: none (the paper), average (of all so far), rollouts (of the same query)"
@@ -113,7 +116,7 @@ class WalkerSettings(Group):
 class ScorerSettings(Group):
     """the one-hop model f(head, relation, tail), and its training"""
 
-    model: str = _choice("propagation", "propagation, distmult, complex, conve, or pykeen:MODEL")
+    model: str = _choice("propagation", "propagation, neural-lp, drum, distmult, complex, conve, or pykeen:MODEL")
     model_options: str = _choice("", 'further arguments of a PyKEEN model, as TOML: "p = 2, relation_dim = 30"')
     recipe: ScorerRecipe = _choice("modern", "source of every setting below that is not set: modern or paper")
     dimension: int = _integer(
@@ -150,6 +153,7 @@ class PropagationSettings(Group):
 
     layers: int = _integer(3, "L: steps that messages take from the head", least=1, most=20)
     senders: int = _integer(0, "K: nodes of a query that send messages in a layer, those of highest learnt priority; 0: all")
+    fan_out: int = _integer(0, "edges along which a node sends in a layer, an even sample if it has more; 0: all")
     width: int = _integer(32, "size of a node's state; a power of two is fastest", least=4, most=256)
     attention_width: int = _integer(8, "size of the attention's hidden layer", least=4, most=256)
     aggregation: Literal["sum", "max", "mean-max"] = _choice(
@@ -195,6 +199,26 @@ class PropagationSettings(Group):
         return self.aggregation == "mean-max"
 
 
+class RuleSettings(Group):
+    """NeuralLP and DRUM: soft rules, and their training"""
+
+    hops: int = _integer(3, "T: relations in the longest rules", least=1, most=8)
+    rank: int = _integer(3, "DRUM: models that are added up", least=1, most=100)
+    dimension: int = _integer(128, "size of the embedding of the query's relation", least=1, most=100_000)
+    hidden_dimension: int = _integer(128, "size of the LSTM that gives the attentions", least=1, most=100_000)
+    hiding: Literal["fact", "between", "query"] = _choice(
+        "fact", "edges a training query does not see: of its fact; all between head and answer; of all its known answers"
+    )
+    queries: int = _integer(100_000, "training queries, both directions together", least=1)
+    batch_size: int = _integer(64, "queries in a batch", least=1, most=100_000)
+    learning_rate: float = _number(0.003, "step size of Adam", above=0)
+    decay_power: float = _number(1.0, "the step size falls as (1 − progress) to this power; 0: it does not")
+    gradient_clip: float = _number(5.0, "largest norm of the gradient", above=0)
+    evaluations: int = _integer(10, "evaluations on dev during training", least=1, most=10_000)
+    dev_queries: int = _integer(2000, "dev queries ranked during training; 0: all")
+    seed: int = _integer(0, "the same seed gives the same result", most=2**63 - 1)
+
+
 class Settings(Group):
     """Everything that can be set, in groups.
 
@@ -209,6 +233,7 @@ class Settings(Group):
     walker: WalkerSettings = WalkerSettings()
     scorer: ScorerSettings = ScorerSettings()
     propagation: PropagationSettings = PropagationSettings()
+    rules: RuleSettings = RuleSettings()
 
 
 def validated(values: Mapping[str, Any]) -> Settings:

@@ -22,7 +22,8 @@ class KnownAnswers:
     def __init__(self, parts: Sequence[Triples], num_entities: int, num_relations: int) -> None:
         self._relation_ids = RelationIds(num_relations)
         self._packing = TriplePacking(num_entities, self._relation_ids.num_all)
-        self._keys = sorted_unique(np.concatenate([keys for part in parts for keys in self._both_ways(part)]))
+        distinct = {id(part): part for part in parts}.values()  # in most data sets `facts` and `train` are the same
+        self._keys = sorted_unique(np.concatenate([keys for part in distinct for keys in self._both_ways(part)]))
 
     def _both_ways(self, facts: Triples) -> tuple[Keys, Keys]:
         inverse = self._relation_ids.inverse(facts.relations)

@@ -8,6 +8,7 @@ the probabilities are those of "is in dev", slightly below those of "is true".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.errors import RunError
-from hopwalk.learning.ranking import Floats, ScoreAllTails
+from hopwalk.learning.ranking import Floats, RaggedAnswers, ScoreAllTails, candidates_among, more_at_once
+from hopwalk.learning.reached import ReachedScores
 from hopwalk.learning.run import Run
 
 NUM_BINS = 10
 MOST_QUERIES = 2000
+NUM_TOP = 10  # candidates of a query whose reliability is reported
 TOP, SAMPLED = 50, 200  # false candidates of a query: the most likely ones, and a sample that stands for the others
 BYTES_AT_ONCE = 2**27
 
@@ -134,60 +137,108 @@ def gather_candidates(
     earlier = [dataset.facts, dataset.train] + ([dataset.valid] if split == "test" else [])
     sizes = len(dataset.entities), len(dataset.relations)
     known, true = KnownAnswers(earlier, *sizes), KnownAnswers([queries], *sizes)
-    at_once = max(most_bytes // (8 * sizes[0]), 1)
-    parts = [
-        _sample(score_all_tails, pairs[first : first + at_once], first, known, true, random)
-        for first in range(0, len(pairs), at_once)
-    ]
+    at_once, first = max(most_bytes // (8 * sizes[0]), 1), 0
+    parts: list[ScoredCandidates] = []
+    while first < len(pairs):
+        heads, relations = pairs[first : first + at_once].T
+        scores = score_all_tails(heads, relations)
+        answers = known.answers(heads, relations), true.answers(heads, relations)
+        if isinstance(scores, ReachedScores):
+            candidates = _divide_reached(scores, *answers, sizes[0])
+        else:
+            candidates = _divide_table(scores, *answers)
+        for query, own in enumerate(candidates, start=first):
+            parts.append(_sample(own, query, random))
+        first += at_once
+        at_once = more_at_once(at_once, scores)
     return ScoredCandidates(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in ScoredCandidates.__dataclass_fields__)
     )
 
 
-def _sample(
-    score_all_tails: ScoreAllTails,
-    pairs: NDArray[Any],
-    first: int,
-    known: KnownAnswers,
-    true: KnownAnswers,
-    random: np.random.Generator,
-) -> ScoredCandidates:
-    heads, relations = pairs[:, 0], pairs[:, 1]
-    scores = score_all_tails(heads, relations).astype(np.float64)
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """The scores of a query's candidates: of the true ones, of false ones in descending order, and the one that many share.
+
+    `log_normaliser` is that of the softmax over all tails.
+    """
+
+    true: Floats
+    false: Floats
+    shared: float
+    num_sharing: int
+    log_normaliser: float
+
+    @property
+    def num_false(self) -> int:
+        """The number of false candidates."""
+        return len(self.false) + self.num_sharing
+
+    def false_scores(self, ranks: NDArray[np.int64]) -> Floats:
+        """The scores of false candidates, by their rank among them."""
+        first = int(np.searchsorted(-self.false, -self.shared))
+        places = np.where(ranks < first, ranks, np.maximum(ranks - self.num_sharing, 0))
+        is_shared = (ranks >= first) & (ranks < first + self.num_sharing)
+        return np.where(is_shared, self.shared, np.append(self.false, 0.0)[np.where(is_shared, -1, places)])
+
+    def num_not_below(self, scores: Floats) -> NDArray[np.int64]:
+        """How many false candidates have at least each score."""
+        return np.searchsorted(-self.false, -scores, side="right") + self.num_sharing * (self.shared >= scores)
+
+
+def _divide_table(table: NDArray[np.float32], known: RaggedAnswers, true: RaggedAnswers) -> Iterator[_Candidates]:
+    """The candidates of every query, given the scores of all entities [Q, E]."""
+    scores = table.astype(np.float64)
     highest = np.maximum(scores.max(axis=1), np.finfo(np.float64).min)  # a query may reach nothing
-    shift = highest + np.log(np.exp(scores - highest[:, None]).sum(axis=1))
-    rows, columns, weights, is_true, is_top = [], [], [], [], []
-    known_offsets, known_tails = known.answers(heads, relations)
-    true_offsets, true_tails = true.answers(heads, relations)
-    for row in range(len(pairs)):
+    log_normalisers = highest + np.log(np.exp(scores - highest[:, None]).sum(axis=1))
+    (known_offsets, known_tails), (true_offsets, true_tails) = known, true
+    for row in range(len(scores)):
         answers = true_tails[true_offsets[row] : true_offsets[row + 1]]
-        is_candidate = np.ones(scores.shape[1], dtype=np.bool_)
-        is_candidate[known_tails[known_offsets[row] : known_offsets[row + 1]]] = False
-        is_candidate[answers] = True
-        is_candidate &= scores[row] > -np.inf
-        answers = answers[is_candidate[answers]]
-        candidates = np.flatnonzero(is_candidate)
-        order = candidates[np.argsort(-scores[row, candidates], kind="stable")]
-        false = order[~np.isin(order, answers)]
-        rest = false[TOP:]
-        sampled = random.choice(rest, min(SAMPLED, len(rest)), replace=False)
-        kept = np.concatenate([answers, false[:TOP], sampled])
-        row_weights = np.ones(len(kept))
-        row_weights[len(kept) - len(sampled) :] = len(rest) / max(len(sampled), 1)
-        rows.append(np.full(len(kept), row))
-        columns.append(kept)
-        weights.append(row_weights)
-        is_true.append(np.arange(len(kept)) < len(answers))
-        is_top.append(np.isin(kept, order[:10]))
-    query = np.concatenate(rows)
-    kept_scores = scores[query, np.concatenate(columns)]
+        is_false = np.ones(scores.shape[1], dtype=np.bool_)
+        is_false[known_tails[known_offsets[row] : known_offsets[row + 1]]] = False
+        is_false[answers] = False
+        is_reached = scores[row] > -np.inf
+        false = -np.sort(-scores[row, is_false & is_reached])
+        yield _Candidates(scores[row, answers[is_reached[answers]]], false, 0.0, 0, float(log_normalisers[row]))
+
+
+def _divide_reached(
+    reached: ReachedScores, known: RaggedAnswers, true: RaggedAnswers, num_entities: int
+) -> Iterator[_Candidates]:
+    """The candidates of every query, given the scores of what is reached; all other entities share a score."""
+    log_normalisers = reached.log_normalisers(num_entities)
+    offsets, answers = true
+    rows = np.repeat(np.arange(len(reached)), np.diff(offsets))
+    answer_scores = reached.scores_of(rows, answers).astype(np.float64)
+    is_false, num_others = candidates_among(reached, known, rows, answers, num_entities)
+    for row in range(len(reached)):
+        own = slice(reached.offsets[row], reached.offsets[row + 1])
+        false = -np.sort(-reached.scores[own][is_false[own]].astype(np.float64))
+        true_scores = answer_scores[offsets[row] : offsets[row + 1]]
+        shared, num_sharing = float(reached.unreached[row]), int(num_others[row])
+        yield _Candidates(true_scores, false, shared, num_sharing, float(log_normalisers[row]))
+
+
+def _sample(candidates: _Candidates, query: int, random: np.random.Generator) -> ScoredCandidates:
+    """The true candidates of a query, the most likely false ones, and a sample that stands for the others."""
+    true, num_top = np.sort(candidates.true)[::-1], min(TOP, candidates.num_false)
+    num_others = candidates.num_false - num_top
+    sampled = num_top + random.choice(num_others, min(SAMPLED, num_others), replace=False)
+    ranks = np.concatenate([np.arange(num_top), sampled])
+    false = candidates.false_scores(ranks)
+    scores = np.concatenate([true, false])
+    is_true = np.arange(len(scores)) < len(true)
+    weights = np.ones(len(scores))
+    weights[len(true) + num_top :] = num_others / max(len(sampled), 1)
+    rank_of_true = np.arange(len(true)) + candidates.num_not_below(true)  # of equals, false ones come first
+    rank_of_false = ranks + np.searchsorted(-true, -false)
     return ScoredCandidates(
-        scores=kept_scores,
-        relative_scores=kept_scores - shift[query],
-        is_true=np.concatenate(is_true),
-        weights=np.concatenate(weights),
-        is_top=np.concatenate(is_top),
-        query=query + first,
+        scores=scores,
+        relative_scores=scores - candidates.log_normaliser,
+        is_true=is_true,
+        weights=weights,
+        is_top=np.concatenate([rank_of_true, rank_of_false]) < NUM_TOP,
+        query=np.full(len(scores), query),
     )
 
 

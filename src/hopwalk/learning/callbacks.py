@@ -31,11 +31,15 @@ class Forecast:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """The training that is about to begin: its kind, "scorer" or "walker", its epochs at most, and a forecast if there is one."""
+    """The training that is about to begin: its kind, its epochs at most, a forecast if there is one.
+
+    The kind is "propagation", "scorer" or "walker". `unit` is what an epoch is called: propagation has parts of its queries.
+    """
 
     kind: str
     epochs: int
     forecast: Forecast | None = None
+    unit: str = "epoch"
 
 
 MakeCallbacks = Callable[[TrainingPlan], Sequence[Callback]]

@@ -20,9 +20,13 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import DivergedError
+from hopwalk.learning.reached import ReachedScores
 
 Floats = NDArray[np.float64]
-ScoreAllTails = Callable[[Ids, Ids], NDArray[np.float32]]  # heads, relations [Q] → scores [Q, E]; -inf: not reached
+AllScores = NDArray[np.float32] | ReachedScores  # of Q queries: a table [Q, E] where -inf is not reached, or what walks reach
+ScoreAllTails = Callable[[Ids, Ids], AllScores]  # heads, relations [Q] → scores
+RaggedAnswers = tuple[NDArray[np.int64], Ids]  # of `KnownAnswers.answers`: offsets [Q+1], tails
+REACHED_AT_ONCE = 256  # queries scored together if the scores are those of what is reached
 Directions = Literal["tails", "both"]
 OnRanked = Callable[[int, int], None]  # queries done, queries in total
 _on_ranked: ContextVar[OnRanked] = ContextVar("on_ranked", default=lambda *_: None)
@@ -89,15 +93,17 @@ def rank_answers(
     is_first = np.diff(pairs[order], prepend=-1) != 0
     pair_rows, row_of_query = order[is_first], np.cumsum(is_first) - 1
     ranks = Ranks(queries, np.empty(len(queries)), np.empty(len(queries)))
-    pairs_at_once = max(most_bytes // (8 * num_entities), 1)
-    for first in range(0, len(pair_rows), pairs_at_once):
+    pairs_at_once, first = max(most_bytes // (8 * num_entities), 1), 0
+    while first < len(pair_rows):
         batch = queries[pair_rows[first : first + pairs_at_once]]
         start, end = np.searchsorted(row_of_query, [first, first + len(batch)])
         query_rows, rows = order[start:end], row_of_query[start:end] - first
         scores = score_all_tails(batch.heads, batch.relations)
-        higher, equal = _compare(scores, batch, rows, queries.tails[query_rows], known)
+        higher, equal = _compare(scores, batch, rows, queries.tails[query_rows], known, num_entities)
         ranks.optimistic[query_rows], ranks.pessimistic[query_rows] = higher + 1, higher + equal + 1
-        _on_ranked.get()(first + len(batch), len(pair_rows))
+        first += len(batch)
+        pairs_at_once = more_at_once(pairs_at_once, scores)
+        _on_ranked.get()(first, len(pair_rows))
     return ranks
 
 
@@ -111,15 +117,20 @@ def report_progress(on_ranked: OnRanked) -> Iterator[None]:
         _on_ranked.reset(before)
 
 
+def more_at_once(num_queries: int, found: AllScores) -> int:
+    """How many queries to score next, after so many: more of them if their scores have turned out to be no tables."""
+    return max(num_queries, REACHED_AT_ONCE) if isinstance(found, ReachedScores) else num_queries
+
+
 def _compare(
-    scores: NDArray[np.float32], batch: Triples, rows: NDArray[np.int64], answers: Ids, known: KnownAnswers
+    scores: AllScores, batch: Triples, rows: NDArray[np.int64], answers: Ids, known: KnownAnswers, num_entities: int
 ) -> tuple[Floats, Floats]:
     """The number of entities with a higher and an equal score for each answer, known answers filtered [N]; inf: unreached."""
+    if isinstance(scores, ReachedScores):
+        return _compare_reached(scores, batch, rows, answers, known, num_entities)
     answer_scores = scores[rows, answers]
     is_reached = answer_scores != -np.inf
-    # The maximum is NaN if any score is; the comparisons below would count a NaN as low.
-    if np.isnan(scores.max()) or not np.isfinite(answer_scores[is_reached]).all():
-        raise DivergedError("the model diverged: a score is not finite", remedy="Train it with a smaller learning rate.")
+    _require_finite(scores, answer_scores[is_reached])
     candidates = scores.copy()
     offsets, filtered = known.answers(batch.heads, batch.relations)
     candidates[np.repeat(np.arange(len(batch)), np.diff(offsets)), filtered] = -np.inf
@@ -130,6 +141,51 @@ def _compare(
         higher[number] = np.count_nonzero(candidates[rows[number]] > answer_scores[number])
         equal[number] = np.count_nonzero(candidates[rows[number]] == answer_scores[number])
     return higher, equal
+
+
+def _compare_reached(
+    reached: ReachedScores, batch: Triples, rows: NDArray[np.int64], answers: Ids, known: KnownAnswers, num_entities: int
+) -> tuple[Floats, Floats]:
+    """The same from the scores of what is reached: all other entities are equal, and counted together."""
+    answer_scores = reached.scores_of(rows, answers)
+    _require_finite(reached.scores, answer_scores)
+    filtered = known.answers(batch.heads, batch.relations)
+    is_candidate, num_others = candidates_among(reached, filtered, rows, answers, num_entities)
+    candidates = np.where(is_candidate, reached.scores, -np.inf)
+    others = reached.unreached[rows]
+    higher, equal = num_others[rows] * (others > answer_scores), num_others[rows] * (others == answer_scores)
+    for number, (row, score) in enumerate(zip(rows.tolist(), answer_scores, strict=True)):
+        own = candidates[reached.offsets[row] : reached.offsets[row + 1]]
+        higher[number] += np.count_nonzero(own > score)
+        equal[number] += np.count_nonzero(own == score)
+    return higher.astype(np.float64), equal.astype(np.float64)
+
+
+def candidates_among(
+    reached: ReachedScores,
+    known: RaggedAnswers,
+    rows: NDArray[np.int64],
+    answers: Ids,
+    num_entities: int,
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """The entities that are neither known answers of their query nor among `answers`, which are those of the queries `rows`.
+
+    A mask of those that are reached, and the number of those that are not [Q]. `known` is what `KnownAnswers.answers` gives.
+    """
+    offsets, tails = known
+    removed_rows = np.concatenate([np.repeat(np.arange(len(reached)), np.diff(offsets)), rows])
+    removed = np.unique(removed_rows << 32 | np.concatenate([tails, answers]))
+    places = reached.find(removed >> 32, removed & (2**32 - 1))
+    is_candidate = np.ones(len(reached.entities), dtype=np.bool_)
+    is_candidate[places[places >= 0]] = False
+    num_removed = np.bincount(removed[places < 0] >> 32, minlength=len(reached))
+    return is_candidate, num_entities - reached.num_reached - num_removed
+
+
+def _require_finite(scores: NDArray[np.float32], answer_scores: NDArray[np.float32]) -> None:
+    # The maximum is NaN if any score is; comparisons would count a NaN as low.
+    if (scores.size and np.isnan(scores.max())) or not np.isfinite(answer_scores).all():
+        raise DivergedError("the model diverged: a score is not finite", remedy="Train it with a smaller learning rate.")
 
 
 def sample_queries(queries: Triples, most: int) -> Triples:

@@ -38,13 +38,20 @@ class ReachedScores:
 
     def find(self, rows: NDArray[np.integer[Any]], entities: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """The place of each entity among those that the query in its row reaches, -1 if it is not among them [N]."""
-        if not len(self.entities):
-            return np.full(len(rows), -1)
-        keys = self.rows << 32 | self.entities
-        order = np.argsort(keys)
-        wanted = rows.astype(np.int64) << 32 | entities
-        places = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-        return np.where(keys[places] == wanted, places, -1)
+        found = np.full(len(rows), -1)
+        if not len(self.entities) or not len(rows):
+            return found
+        # Zeros cost nothing until they are touched, so this is no work for every entity.
+        places = np.zeros(max(int(self.entities.max()), int(entities.max())) + 1, dtype=np.int64)
+        order = np.argsort(rows, kind="stable")
+        starts = np.searchsorted(rows[order], np.arange(len(self) + 1))
+        for row in np.flatnonzero(np.diff(starts)).tolist():
+            first, end = self.offsets[row], self.offsets[row + 1]
+            own = order[starts[row] : starts[row + 1]]
+            places[self.entities[first:end]] = np.arange(first + 1, end + 1)
+            found[own] = places[entities[own]] - 1
+            places[self.entities[first:end]] = 0
+        return found
 
     def scores_of(self, rows: NDArray[np.integer[Any]], entities: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The score of each entity for the query in its row, reached or not [N]."""

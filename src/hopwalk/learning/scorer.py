@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hopwalk.data.triples import Ids, Triples
+    from hopwalk.learning.ranking import AllScores
 
 __all__ = ["PathScorer", "ReachedScores", "ScoredPath", "Scorer", "Step"]
 
@@ -71,12 +72,17 @@ class Scorer(nn.Module, ABC):
         """`score_all_tails` of numpy ids without gradients, for `ranking.rank_answers` [Q, E]."""
         return self.score_all_tails(_to_tensor(heads), _to_tensor(relations)).contiguous().numpy()
 
+    def compact_scores(self, heads: Ids, relations: Ids) -> AllScores:
+        """The scores of all entities in their smallest form, for ranking and calibration: a table [Q, E]."""
+        return self.numpy_scores(heads, relations)
+
 
 @dataclass(frozen=True)
 class ScoredPath:
     """A path from the head of a query, and how far the score of its end falls if its edges are taken away.
 
-    `share` is that fall relative to the score above that of entities out of reach, at most 1.
+    In a list of paths of one entity, the fall without all of them is shared out among them. `share` is relative to the score
+    above that of entities out of reach; those of a list add up to at most 1.
     """
 
     steps: tuple[Step, ...]
@@ -99,14 +105,13 @@ class PathScorer(Scorer):
     def score_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
         """The scores of the entities that the walks of each query reach."""
 
-    def log_odds_of_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
-        """The calibrated logits of P(answer) of the entities that the walks of each query reach, and of all others."""
-        reached = self.score_reached(heads, relations, hidden)
-        if not self.calibration.is_relative:
-            return self._calibrated(reached, np.zeros(len(reached)))
-        return self._calibrated(reached, reached.log_normalisers(self.num_entities))
+    def compact_scores(self, heads: Ids, relations: Ids) -> AllScores:
+        """The scores of all entities in their smallest form, for ranking and calibration: those of what is reached."""
+        return self.score_reached(heads, relations)
 
-    def _calibrated(self, reached: ReachedScores, shifts: NDArray[np.float64]) -> ReachedScores:
+    def log_odds_of_reached(self, reached: ReachedScores) -> ReachedScores:
+        """The calibrated logits of P(answer), given what `score_reached` gave."""
+        shifts = reached.log_normalisers(self.num_entities) if self.calibration.is_relative else np.zeros(len(reached))
         slope, offset = self.calibration.slope, self.calibration.offset
         scores = (reached.scores - shifts[reached.rows]) * slope + offset
         unreached = (reached.unreached - shifts) * slope + offset

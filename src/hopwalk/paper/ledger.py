@@ -23,6 +23,7 @@ from hopwalk.errors import RunError
 from hopwalk.learning.run import write_text
 from hopwalk.paper.run_spec import BUDGET, RunSpec
 from hopwalk.reasoning.evaluating import POLICY
+from hopwalk.utils.text import fold_name
 
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
 UNFINISHED, DATA = "unfinished", "data"
@@ -106,9 +107,11 @@ class Result:
         return str(self.content.get("started_from", {}).get("weights_sha256", ""))
 
     @property
-    def is_propagation(self) -> bool:
-        """Whether it is a propagation model, whose budget is a number of queries."""
-        return self.kind == "scorer" and "propagation" in self.content
+    def family(self) -> str:
+        """Of a scorer that walks, whose budget is a number of queries: propagation, neural-lp or drum; else empty."""
+        if self.kind != "scorer" or not {"propagation", "rules"} & {*self.content}:
+            return ""
+        return "propagation" if "propagation" in self.content else "drum" if fold_name(self.model) == "drum" else "neural-lp"
 
     @property
     def is_guided(self) -> bool:
@@ -154,7 +157,7 @@ class Result:
 
         An ensemble was cut short if one of its members ended before the epochs of its recipe.
         """
-        if self.is_propagation:
+        if self.family:
             return False
         if self.kind == "ensemble":
             return _scorer_was_cut(self.data, self.content)

@@ -84,7 +84,7 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
     content |= {STARTED_FROM: before} if before else {}
     content |= {
         "settings": groups["scorer"] if kind == "scorer" else groups,
-        **({"propagation": run.settings.propagation.model_dump()} if "propagation" in _groups(run) else {}),
+        **{group: getattr(run.settings, group).model_dump() for group in _groups(run) if group in ("propagation", "rules")},
         "threads": about.get("threads"),
         "training_seconds": (about["seconds"] if is_finished else last.get("seconds", 0.0)) + before.get("seconds", 0.0),
         "evaluation_seconds": round(sum(record["evaluation_seconds"] for record in history), 1),
@@ -115,7 +115,7 @@ def command_of(run: Run) -> str:
     own = getattr(run.settings, kind)
     overrides = [f"{kind}.recipe={own.recipe}", f"{kind}.seed={own.seed}"]
     if kind == "scorer":
-        overrides += [f"scorer.model={own.model}", f"propagation.seed={own.seed}"]
+        overrides += [f"scorer.model={own.model}", f"propagation.seed={own.seed}", f"rules.seed={own.seed}"]
         options = f"--scorer {own.model} --recipe {own.recipe} --seed {own.seed}"
     else:
         reward = about_scorer(run.path)

@@ -198,7 +198,7 @@ class _Maker:
     def _train(self, spec: RunSpec, folder: Path, scorer: Path | None) -> bool:
         dataset, settings = self._dataset(spec.data), spec.settings
         if spec.kind == "scorer":
-            callbacks = self._progress.make_callbacks(TrainingPlan("scorer", settings.scorer.epochs))
+            callbacks = self._progress.make_callbacks(scorer_runs.training_plan(settings))
             run, _ = scorer_runs.train_into(folder, dataset, settings, resume=True, callbacks=callbacks)
         else:
             if scorer is not None:  # its settings are those of the scorer given

@@ -1,4 +1,4 @@
-"""From a score back to its walks: derivatives by edges, and the simple paths whose edges have the largest ones."""
+"""From a score back to its walks: derivatives by edges, and the simple paths whose edges have the largest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Beam(NamedTuple):
 
     values: Floats  # [edges] derivative of the score by a weight of 1 on the message of an edge
     counts: Int32s  # [rows] how many paths there are
-    weights: Floats  # [rows * B] sum of the derivatives of the edges
+    weights: Floats  # [rows * B] product of the derivatives of the edges, each relative to the largest of all
     parents: Int64s  # [rows * B] -1: the path without edges
     edges: Int64s  # [rows * B] number of the last edge among those that carried messages
 
@@ -130,7 +130,7 @@ def _insert(beam: Beam, workspace: Workspace, row: int, weight: float, parent: i
 
 
 @compiled
-def _extend(beam: Beam, workspace: Workspace, layer: int, size: int) -> None:
+def _extend(beam: Beam, workspace: Workspace, layer: int, end_node: int, scale: float, size: int) -> None:
     """Paths at the nodes of a layer, with at most one edge more; those of the layer before stay, as states do."""
     ws = workspace
     row, next_row = ws.row_starts[layer], ws.row_starts[layer + 1]
@@ -149,32 +149,58 @@ def _extend(beam: Beam, workspace: Workspace, layer: int, size: int) -> None:
         run = ws.sender_run_ends[number]
         end = ws.run_ends[run - 1] if run else 0
         count = beam.counts[source]
-        if count == 0:
+        if count == 0 or ws.senders[number] == end_node:
             edge = end
         while edge < end:
-            value = beam.values[edge]
+            value = scale * beam.values[edge]
             if value > 0:
                 target = ws.edge_nodes[edge]
                 for place in range(count):
                     slot = source * size + place
                     if not _passes(beam, ws, slot, target):
-                        _insert(beam, ws, next_row + target, beam.weights[slot] + value, slot, edge, size)
+                        _insert(beam, ws, next_row + target, beam.weights[slot] * value, slot, edge, size)
             edge += 1
 
 
 @compiled
-def find_paths(beam: Beam, workspace: Workspace, num_layers: int, node: int, size: int, paths: Int64s) -> None:
-    """Write the simple paths from the head to a node with the largest sums of derivatives, given `beam.values`.
+def _search(beam: Beam, workspace: Workspace, num_layers: int, node: int, size: int) -> int:
+    """Find the paths to a node; give the row that has them."""
+    ws = workspace
+    largest = np.float32(0.0)
+    for edge in range(_num_edges(ws, num_layers)):
+        largest = max(largest, beam.values[edge])
+    scale = np.float32(1.0) / largest if largest > 0 else np.float32(0.0)
+    beam.counts[0] = 1
+    _put(beam, 0, 0, 1.0, -1, -1)
+    for layer in range(num_layers):
+        _extend(beam, ws, layer, node, scale, size)
+    return ws.row_starts[num_layers] + node
 
-    `paths` [B, L] gets positions of edges in the graph, the first edge first, and -1 behind the last.
+
+@inlined
+def _num_edges(workspace: Workspace, num_layers: int) -> int:
+    """The number of edges that carried messages, in all layers."""
+    num_runs = workspace.sender_run_ends[workspace.sender_starts[num_layers] - 1]
+    return workspace.run_ends[num_runs - 1] if num_runs else 0
+
+
+@compiled
+def find_paths(beam: Beam, workspace: Workspace, num_layers: int, node: int, size: int, paths: Int64s) -> None:
+    """Write the simple paths from the head to a node with the largest products of derivatives, given `beam.values`.
+
+    `paths` [B, L] gets positions of edges in the graph, the first edge first, and -1 behind the last. A product, relative to the
+    largest derivative, because a sum would favour long paths. If no path has positive derivatives only, signs do not matter, and
+    edges without a derivative have a small one.
     """
     ws = workspace
-    beam.counts[0] = 1
-    _put(beam, 0, 0, 0.0, -1, -1)
-    for layer in range(num_layers):
-        _extend(beam, ws, layer, size)
-    row = ws.row_starts[num_layers] + node
     paths[:, :] = -1
+    if node == 0:
+        return
+    row = _search(beam, ws, num_layers, node, size)
+    if beam.counts[row] == 0:
+        for edge in range(_num_edges(ws, num_layers)):
+            beam.values[edge] = abs(beam.values[edge]) + np.float32(1e-6)
+        row = _search(beam, ws, num_layers, node, size)
     for number in range(beam.counts[row]):
         slot, length = row * size + number, 0
         while beam.parents[slot] >= 0:

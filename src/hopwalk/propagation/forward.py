@@ -21,7 +21,18 @@ from typing import Any
 import numpy as np
 
 from hopwalk.propagation.frontier import Workspace, choose_senders, needed_room
-from hopwalk.propagation.graph import Floats, Int64s, RunGraph, compiled, count_hidden, inlined, is_hidden, relation_count
+from hopwalk.propagation.graph import (
+    Floats,
+    Int64s,
+    RunGraph,
+    compiled,
+    count_hidden,
+    inlined,
+    is_hidden,
+    kept_edge,
+    num_kept,
+    relation_count,
+)
 from hopwalk.propagation.parameters import Options, PerQuery, Shared, Task
 from hopwalk.propagation.simd import absolute, axpy, load, positive, raise_maximum, root, splat, store, total
 
@@ -96,6 +107,7 @@ def _send(
         source = source_projection(shared, layer, x_row, D, A)
         entity = ws.nodes[node]
         first_run, last_run = graph.run_offsets[entity], graph.run_offsets[entity + 1]
+        degree = graph.run_starts[last_run] - graph.run_starts[first_run]
         any_hidden = count_hidden(task.hidden, graph.run_starts[first_run], graph.run_starts[last_run]) > 0
         for run in range(first_run, last_run):
             relation = graph.run_relations[run]
@@ -106,7 +118,11 @@ def _send(
             if options.additive:
                 message = message + load(per_query.relation_offset, (first_relation + relation) * D, D)
             message = alpha * message
-            for edge in range(graph.run_starts[run], graph.run_starts[run + 1]):
+            start, length = graph.run_starts[run], graph.run_starts[run + 1] - graph.run_starts[run]
+            count = num_kept(length, degree, options.fan_out)
+            offset = uniform(task.seed, run) if count < length else 0.0
+            for place in range(count):
+                edge = start + place if count == length else kept_edge(start, length, count, place, offset)
                 if any_hidden and is_hidden(task.hidden, edge):
                     continue
                 if options.drop > 0 and uniform(task.seed + 1, edge) < options.drop:
@@ -272,7 +288,7 @@ def forward(
             return -1
         count = choose_senders(ws.priorities, num_nodes, options.num_senders, ws.senders[first:], ws.scores)
         ws.sender_starts[layer + 1] = first + count
-        runs, edges = needed_room(graph, ws.nodes, ws.senders[first:], count)
+        runs, edges = needed_room(graph, ws.nodes, ws.senders[first:], count, options.fan_out)
         next_row = ws.row_starts[layer] + num_nodes
         ws.row_starts[layer + 1] = next_row
         needed[0] = max(next_row + min(num_nodes + edges, len(ws.slots)), len(task.targets))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hopwalk.propagation.graph import Floats, Int32s, Int64s, RunGraph, compiled
+from hopwalk.propagation.graph import Floats, Int32s, Int64s, RunGraph, compiled, num_kept
 
 
 class Workspace(NamedTuple):
@@ -138,12 +138,17 @@ def choose_senders(priorities: Floats, num_nodes: int, num_senders: int, senders
 
 
 @compiled
-def needed_room(graph: RunGraph, nodes: Int32s, senders: Int32s, num_senders: int) -> tuple[int, int]:
+def needed_room(graph: RunGraph, nodes: Int32s, senders: Int32s, num_senders: int, fan_out: int) -> tuple[int, int]:
     """The number of runs and of edges that leave the senders."""
     runs, edges = 0, 0
     for number in range(num_senders):
         entity = nodes[senders[number]]
         first, last = graph.run_offsets[entity], graph.run_offsets[entity + 1]
         runs += last - first
-        edges += graph.run_starts[last] - graph.run_starts[first]
+        degree = graph.run_starts[last] - graph.run_starts[first]
+        if degree <= fan_out:
+            edges += degree
+        else:
+            for run in range(first, last):
+                edges += num_kept(graph.run_starts[run + 1] - graph.run_starts[run], degree, fan_out)
     return runs, edges

@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hopwalk.data.relation_ids import RelationIds
-from hopwalk.data.triples import Triples
+from hopwalk.data.triples import TriplePacking, Triples
 
 # numba notices changes in the file of a compiled function only, and not in those it calls: a cache for each state of the sources.
 if not numba.config.CACHE_DIR:
@@ -54,24 +54,24 @@ class RunGraph(NamedTuple):
 
 
 def build_run_graph(facts: Triples, num_entities: int, num_relations: int) -> RunGraph:
-    """The graph of the facts and their inverses."""
-    sources = np.concatenate([facts.heads, facts.tails]).astype(np.int64)
-    links = np.concatenate([facts.relations, RelationIds(num_relations).inverse(facts.relations)]).astype(np.int64)
-    targets = np.concatenate([facts.tails, facts.heads]).astype(np.int64)
-    order = np.lexsort((targets, links, sources))
-    sources, links, targets = sources[order], links[order], targets[order]
+    """The graph of the facts and their inverses. Memory: at most 40 bytes a fact more than the graph's own, for sorting."""
+    ids = RelationIds(num_relations)
+    packing = TriplePacking(num_entities, ids.num_directed)
+    backward = packing.pack(facts.tails, ids.inverse(facts.relations), facts.heads)
+    keys = np.concatenate([packing.pack_all(facts), backward])
+    del backward
+    keys.sort()
+    edges = packing.unpack(keys)
+    sources, links, targets = edges.heads, edges.relations, edges.tails
+    del keys
     is_first = np.ones(len(sources), dtype=np.bool_)
-    is_first[1:] = (np.diff(sources) != 0) | (np.diff(links) != 0)
+    is_first[1:] = (sources[1:] != sources[:-1]) | (links[1:] != links[:-1])
     starts = np.flatnonzero(is_first)
     run_offsets = np.zeros(num_entities + 1, dtype=np.int64)
     np.cumsum(np.bincount(sources[starts], minlength=num_entities), out=run_offsets[1:])
-    return RunGraph(
-        run_offsets,
-        links[starts].astype(np.int32),
-        np.append(starts, len(sources)).astype(np.int64),
-        targets.astype(np.int32),
-        np.log1p(np.bincount(sources, minlength=num_entities)).astype(np.float32),
-    )
+    run_starts = np.append(starts, len(sources)).astype(np.int64)
+    degrees = np.diff(run_starts[run_offsets])
+    return RunGraph(run_offsets, links[starts], run_starts, targets, np.log1p(degrees).astype(np.float32))
 
 
 @inlined
@@ -100,6 +100,18 @@ def is_hidden(hidden: Int64s, edge: int) -> bool:
     """Whether an edge is among the sorted hidden edges."""
     place = first_not_below(hidden, edge)
     return place < len(hidden) and hidden[place] == edge
+
+
+@inlined
+def num_kept(length: int, degree: int, fan_out: int) -> int:
+    """How many edges of a run are used if its node uses about `fan_out` of its edges: its share, and at least one."""
+    return length if degree <= fan_out else max(length * fan_out // degree, 1)
+
+
+@inlined
+def kept_edge(start: int, length: int, count: int, number: int, offset: float) -> int:
+    """Position of the edge `number` of `count` that are spread evenly over a run; `offset` in [0, 1) shifts them."""
+    return start + (number * length + int(offset * length)) // count
 
 
 @inlined
@@ -142,6 +154,21 @@ def relation_count(graph: RunGraph, entity: int, relation: int, hidden: Int64s) 
         return 0
     start, stop = graph.run_starts[run], graph.run_starts[run + 1]
     return stop - start - count_hidden(hidden, start, stop)
+
+
+@compiled
+def _write_edges_of_queries(graph: RunGraph, heads: Int32s, relations: Int32s, starts: Int64s, ends: Int64s) -> None:
+    for query in range(len(heads)):
+        run = find_run(graph, heads[query], relations[query])
+        if run >= 0:
+            starts[query], ends[query] = graph.run_starts[run], graph.run_starts[run + 1]
+
+
+def edges_of_queries(graph: RunGraph, heads: Int32s, relations: Int32s) -> tuple[Int64s, Int64s]:
+    """The edges of each query's head with its relation: their first positions, and where they end [Q]."""
+    starts, ends = np.zeros((2, len(heads)), dtype=np.int64)
+    _write_edges_of_queries(graph, heads, relations, starts, ends)
+    return starts, ends
 
 
 @compiled

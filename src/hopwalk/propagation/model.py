@@ -21,6 +21,7 @@ from hopwalk.propagation.kernels import compile_kernels
 from hopwalk.propagation.parameters import Options, PerQuery, Shared, Tasks, Transposed
 
 ALL_NODES = 1 << 30
+ALL_EDGES = 1 << 40
 ROOM_FOR_SCORES = 1 << 16  # of a call, in entities reached
 FIRST_CAPACITY = Capacity(4096, 1024, 8192, 16384)
 NO_EDGES = np.empty(0, dtype=np.float32)
@@ -40,6 +41,7 @@ def options_of(settings: PropagationSettings, *, drop: float = 0.0) -> Options:
     """The structure of the layers, for the kernels."""
     return Options(
         settings.senders or ALL_NODES,
+        settings.fan_out or ALL_EDGES,
         int(settings.has_gate),
         int(settings.has_mean),
         int(settings.has_max),

@@ -14,6 +14,7 @@ class Options(NamedTuple):
     """Structure of the layers. Flags are 0 or 1."""
 
     num_senders: int  # K
+    fan_out: int  # edges along which a node sends, about
     gate: int
     mean: int
     max: int

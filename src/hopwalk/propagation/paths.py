@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Triples
 from hopwalk.learning.scorer import ScoredPath, Step
-from hopwalk.propagation.graph import Int32s, Int64s, RunGraph, hidden_edges
+from hopwalk.propagation.graph import Floats, Int64s, RunGraph
 from hopwalk.propagation.model import Engine, Propagation
-from hopwalk.propagation.parameters import PerQuery, Shared
-from hopwalk.propagation.queries import plain_tasks
+from hopwalk.propagation.parameters import Tasks
+from hopwalk.propagation.queries import hidden_positions, plain_tasks
 
-NUM_CANDIDATES = 12  # paths of an entity that are taken away one by one
+NUM_CANDIDATES = 8  # paths of an entity that are taken away one by one
 
 
 def paths_behind(
@@ -30,55 +30,111 @@ def paths_behind(
 ) -> list[list[ScoredPath]]:
     """The simple paths without which the scores of some entities fall furthest, for each the best first.
 
-    Paths without which the score rises are left out, unless an entity has no other. The query does not see the facts `hidden`.
+    Every path is looked for where those before it are taken away already: together they carry more than the best ones by
+    themselves, which are often variants of one another. They have no fact in common. A path without which the score does not
+    fall is given only if an entity has no other. The query does not see the facts `hidden`.
     """
-    graph, relation_ids = engine.graph, RelationIds(model.num_relations // 2)
-    unseen = np.empty(0, dtype=np.int64) if hidden is None else edges_of_facts(graph, relation_ids, hidden)
-    ends = np.array(entities, dtype=np.int32)
-    arrays = model.arrays(np.array([relation], dtype=np.int32))
-    tasks = plain_tasks(np.array([head]), np.array([relation]), [unseen])
-    scores, paths = engine.explain(tasks, *arrays, ends, max(NUM_CANDIDATES, num_paths))
-    owners, numbers = np.nonzero(paths[:, :, 0] >= 0)
-    candidates = [path[path >= 0] for path in paths[owners, numbers]]
-    removed = [np.union1d(unseen, with_inverses(graph, relation_ids, path)) for path in candidates]
-    left = _scores_without(engine, arrays, head, relation, ends[owners], removed)
-    found: list[list[ScoredPath]] = [[] for _ in entities]
-    for owner, path, score in zip(owners.tolist(), candidates, left.tolist(), strict=True):
-        total = float(scores[owner] - arrays[1].unreached[0])
-        drop = float(scores[owner]) - score
-        share = min(drop / total, 1.0) if total > 0 else 0.0
-        found[owner].append(ScoredPath(steps_of(graph, path), drop, share))
-    return [_best(paths, num_paths) for paths in found]
+    search = _Search(model, engine, head, relation, entities, hidden)
+    for _ in range(num_paths):
+        search.add_paths()
+    return search.shared_out()
 
 
-def _best(paths: list[ScoredPath], count: int) -> list[ScoredPath]:
-    """The paths that carry most; one that carries nothing only if there is no other."""
-    ordered = sorted(paths, key=lambda path: -path.drop)
-    return [path for path in ordered if path.drop > 0][:count] or ordered[:1]
+class _Search:
+    """The paths found so far of N answers of one query, and the scores that the answers have without them."""
+
+    def __init__(
+        self, model: Propagation, engine: Engine, head: int, relation: int, entities: Sequence[int], hidden: Triples | None
+    ) -> None:
+        self._engine, self._head, self._relation = engine, head, relation
+        self._relation_ids = RelationIds(model.num_relations // 2)
+        self._arrays = model.arrays(np.array([relation], dtype=np.int32))
+        self._entities = np.array(entities, dtype=np.int32)
+        nothing = np.empty(0, dtype=np.int64)
+        self._hidden = nothing if hidden is None else hidden_positions(engine.graph, [hidden], self._relation_ids)[0]
+        first = engine.explain(self._tasks([self._hidden]), *self._arrays, self._entities, NUM_CANDIDATES)
+        self._candidates = [_listed(paths) for paths in first.paths]
+        self._paths: list[list[Int64s]] = [[] for _ in entities]
+        self._scores = [[score] for score in first.scores.tolist()]  # without none, the first, the first two, … of the paths
+
+    def add_paths(self) -> None:
+        """Find the next path of every answer that has one."""
+        owners = [owner for owner, candidates in enumerate(self._candidates) for _ in candidates]
+        paths = [path for candidates in self._candidates for path in candidates]
+        scores = self._scores_without(owners, [[*self._paths[owner], path] for owner, path in zip(owners, paths, strict=True)])
+        first = 0
+        for owner, candidates in enumerate(self._candidates):
+            if candidates:
+                row = first + int(np.argmin(scores[first : first + len(candidates)]))
+                first += len(candidates)
+                self._candidates[owner] = self._take(owner, paths[row], float(scores[row]))
+
+    def _take(self, owner: int, path: Int64s, score: float) -> list[Int64s]:
+        """Note a path of an answer; give the candidates for the next."""
+        falls = score < self._scores[owner][-1]
+        if falls or not self._paths[owner]:
+            self._paths[owner].append(path)
+            self._scores[owner].append(score)
+        if not falls:
+            return []
+        tasks = self._tasks([self._without(self._paths[owner])])
+        found = self._engine.explain(tasks, *self._arrays, self._entities[owner : owner + 1], NUM_CANDIDATES)
+        return _listed(found.paths[0])
+
+    def shared_out(self) -> list[list[ScoredPath]]:
+        """The paths of each answer. The fall of the score without all of them is shared out among them.
+
+        A path gets the mean of what it adds to the fall if they are taken away in the order in which they were found and in the
+        opposite order. In one order alone, the last of several paths that can replace each other would get all of it.
+        """
+        owners = [owner for owner, paths in enumerate(self._paths) for _ in paths[1:]]
+        ends = [paths[first:] for paths in self._paths for first in range(1, len(paths))]
+        scores = self._scores_without(owners, ends).tolist()
+        found = []
+        for paths, forward in zip(self._paths, self._scores, strict=True):
+            count = max(len(paths) - 1, 0)
+            backward = [forward[-1], *scores[:count], forward[0]]
+            del scores[:count]
+            found.append(self._scored(paths, forward, backward))
+        return found
+
+    def _scored(self, paths: list[Int64s], forward: list[float], backward: list[float]) -> list[ScoredPath]:
+        """Paths, given the scores without the first n of them and without all but the first n, for all n."""
+        unreached = float(self._arrays[1].unreached[0])
+        full = forward[0] - unreached
+        scored = []
+        for place, path in enumerate(paths):
+            pairs = [(forward[place], forward[place + 1]), (backward[place + 1], backward[place])]
+            drop = sum(before - after for before, after in pairs) / 2
+            above = sum(max(before - unreached, 0.0) - max(after - unreached, 0.0) for before, after in pairs) / 2
+            scored.append(ScoredPath(steps_of(self._engine.graph, path), drop, above / full if full > 0 else 0.0))
+        ordered = sorted(scored, key=lambda path: -path.drop)
+        return [path for path in ordered if path.drop > 0] or ordered[:1]
+
+    def _scores_without(self, owners: list[int], paths: list[list[Int64s]]) -> Floats:
+        """The score of each answer without the paths beside it [N]."""
+        tasks = self._tasks([self._without(some) for some in paths])
+        return self._engine.score_entities(tasks, *self._arrays, self._entities[owners])
+
+    def _without(self, paths: list[Int64s]) -> Int64s:
+        """The sorted edges that a query does not see if some paths are taken away, in both directions."""
+        return np.union1d(self._hidden, with_inverses(self._engine.graph, self._relation_ids, np.concatenate(paths)))
+
+    def _tasks(self, hidden: list[Int64s]) -> Tasks:
+        return plain_tasks(np.full(len(hidden), self._head), np.full(len(hidden), self._relation), hidden)
 
 
-def _scores_without(
-    engine: Engine, arrays: tuple[Shared, PerQuery], head: int, relation: int, entities: Int32s, removed: list[Int64s]
-) -> NDArray[np.float32]:
-    """The score of each entity if the edges beside it were not there [N]."""
-    count = len(entities)
-    tasks = plain_tasks(np.full(count, head), np.full(count, relation), removed)
-    return engine.score_entities(tasks, *arrays, entities)
+def _listed(paths: Int64s) -> list[Int64s]:
+    """The edges of each path of an array that is filled up with -1."""
+    return [path[path >= 0] for path in paths if path[0] >= 0]
 
 
-def edges_of_facts(graph: RunGraph, relation_ids: RelationIds, facts: Triples) -> Int64s:
-    """The sorted positions of the edges of facts and of their inverses, without facts that the graph does not have."""
-    offsets = np.arange(len(facts) + 1, dtype=np.int64)
-    inverses = relation_ids.inverse(facts.relations).astype(np.int32)
-    columns = facts.heads.astype(np.int32), facts.relations.astype(np.int32), inverses
-    return np.unique(hidden_edges(graph, *columns, offsets, facts.tails.astype(np.int32), all_between=False)[1])
-
-
-def with_inverses(graph: RunGraph, relation_ids: RelationIds, path: Int64s) -> Int64s:
+def with_inverses(graph: RunGraph, relation_ids: RelationIds, edges: Int64s) -> Int64s:
     """The sorted positions of some edges and of their inverses."""
-    runs = _runs_of(graph, path)
+    runs = _runs_of(graph, edges)
     sources = np.searchsorted(graph.run_offsets, runs, side="right") - 1
-    return edges_of_facts(graph, relation_ids, Triples(sources.astype(np.int32), graph.run_relations[runs], graph.tails[path]))
+    facts = Triples(sources.astype(np.int32), graph.run_relations[runs], graph.tails[edges])
+    return hidden_positions(graph, [facts], relation_ids)[0]
 
 
 def steps_of(graph: RunGraph, path: Int64s) -> tuple[Step, ...]:

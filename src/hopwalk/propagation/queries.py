@@ -13,8 +13,11 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Triples
-from hopwalk.propagation.graph import Int32s, Int64s, RunGraph, hidden_edges
+from hopwalk.propagation.graph import Int32s, Int64s, RunGraph, edges_of_queries, hidden_edges
 from hopwalk.propagation.parameters import Tasks
+from hopwalk.utils.randomness import scattered
+
+MOST_PERMUTED = 1 << 22  # queries in a pass whose order is kept in memory; that of more is computed
 
 
 class QuerySampler:
@@ -27,30 +30,23 @@ class QuerySampler:
 
     def __init__(self, graph: RunGraph, dataset: Dataset, settings: PropagationSettings) -> None:
         self._graph, self._settings = graph, settings
-        self._ids = dataset.relation_ids
-        self._known = KnownAnswers([dataset.facts, dataset.train], len(dataset.entities), len(dataset.relations))
-        train = dataset.train
-        self._heads = np.concatenate([train.heads, train.tails]).astype(np.int32)
-        self._relations = np.concatenate([train.relations, self._ids.inverse(train.relations)]).astype(np.int32)
-        self._tails = np.concatenate([train.tails, train.heads]).astype(np.int32)
-        self._order: tuple[int, Int64s] = -1, np.empty(0, dtype=np.int64)
+        self._ids, self._train = dataset.relation_ids, dataset.train
+        self._known: KnownAnswers | None = None
+        if dataset.has_own_facts or len(graph.tails) != 2 * len(dataset.facts):  # else the graph knows all answers
+            self._known = KnownAnswers([dataset.facts, dataset.train], len(dataset.entities), len(dataset.relations))
+        self._order: tuple[int, NDArray[np.integer[Any]]] = -1, np.empty(0, dtype=np.int64)
 
     def __len__(self) -> int:
         """The number of training queries in a pass, both directions together."""
-        return len(self._heads)
+        return 2 * len(self._train)
 
     def batch(self, first: int, size: int) -> Tasks:
         """The queries from number `first` on; numbers go on through all passes."""
-        numbers = np.arange(first, first + size)
-        passes = numbers // len(self)
-        rows = np.concatenate([self._permutation(one)[numbers[passes == one] % len(self)] for one in np.unique(passes).tolist()])
+        heads, relations, tails = self._facts(self._rows(np.arange(first, first + size)))
         generator = np.random.default_rng([self._settings.seed, first])
-        heads, relations = self._heads[rows], self._relations[rows]
-        offsets, answers = self._known.answers(heads, relations)
         targets, filtered = [], []
-        for query in range(size):
-            known = answers[offsets[query] : offsets[query + 1]]
-            asked = self._asked_together(known, int(self._tails[rows[query]]), generator)
+        for known, tail in zip(self._known_answers(heads, relations), tails.tolist(), strict=True):
+            asked = self._asked_together(known, tail, generator)
             targets.append(asked)
             filtered.append(known[~np.isin(known, asked)])
         target_offsets, all_targets = _ragged(targets)
@@ -66,7 +62,33 @@ class QuerySampler:
         seeds = generator.integers(0, 1 << 62, size)
         return Tasks(heads, relations, hidden_offsets, hidden, target_offsets, all_targets, *_ragged(filtered), seeds)
 
-    def _permutation(self, number: int) -> Int64s:
+    def _rows(self, numbers: Int64s) -> Int64s:
+        """The rows of queries, given their numbers."""
+        passes, places = np.divmod(numbers, len(self))
+        if len(self) > MOST_PERMUTED:
+            return np.concatenate(
+                [scattered(places[passes == one], len(self), [self._settings.seed, one]) for one in np.unique(passes).tolist()]
+            )
+        return np.concatenate([self._permutation(one)[places[passes == one]] for one in np.unique(passes).tolist()])
+
+    def _facts(self, rows: Int64s) -> tuple[Int32s, Int32s, Int32s]:
+        """Heads, relations and tails of queries: row i of the training facts, then row i of their inverses."""
+        facts, is_inverse = self._train[rows % len(self._train)], rows >= len(self._train)
+        return (
+            np.where(is_inverse, facts.tails, facts.heads),
+            np.where(is_inverse, self._ids.inverse(facts.relations), facts.relations).astype(np.int32),
+            np.where(is_inverse, facts.heads, facts.tails),
+        )
+
+    def _known_answers(self, heads: Int32s, relations: Int32s) -> list[Int32s]:
+        """The known answers of each query, sorted."""
+        if self._known is not None:
+            offsets, answers = self._known.answers(heads, relations)
+            return np.split(answers, offsets[1:-1])
+        starts, ends = edges_of_queries(self._graph, heads, relations)
+        return [self._graph.tails[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    def _permutation(self, number: int) -> NDArray[np.integer[Any]]:
         """The order of a pass."""
         if self._order[0] != number:
             self._order = number, np.random.default_rng([self._settings.seed, 1, number]).permutation(len(self))
@@ -88,7 +110,7 @@ def plain_tasks(heads: NDArray[np.integer], relations: NDArray[np.integer], hidd
     """Queries to be scored, without answers; `hidden` are the sorted edges hidden from each."""
     nothing, ids = np.zeros(len(heads) + 1, dtype=np.int64), np.empty(0, dtype=np.int32)
     hidden_offsets, hidden_positions = _ragged(hidden) if hidden else (nothing, np.empty(0, dtype=np.int64))
-    columns = np.ascontiguousarray(heads, dtype=np.int32), np.ascontiguousarray(relations, dtype=np.int32)
+    columns = np.array(heads, dtype=np.int32), np.array(relations, dtype=np.int32)  # copies: kernels want writable arrays
     seeds = np.zeros(len(heads), dtype=np.int64)
     return Tasks(*columns, hidden_offsets, hidden_positions.astype(np.int64), nothing, ids, nothing, ids, seeds)
 
@@ -96,7 +118,7 @@ def plain_tasks(heads: NDArray[np.integer], relations: NDArray[np.integer], hidd
 def hidden_positions(graph: RunGraph, facts: Sequence[Triples], relation_ids: RelationIds) -> list[Int64s]:
     """The sorted positions of the edges of facts and of their inverses, for each query whose facts are given."""
     every, ends = Triples.concatenate(facts), np.cumsum([len(part) for part in facts])
-    columns = [np.ascontiguousarray(column, dtype=np.int32) for column in (every.heads, every.relations, every.tails)]
+    columns = [np.array(column, dtype=np.int32) for column in (every.heads, every.relations, every.tails)]
     inverses = relation_ids.inverse(columns[1]).astype(np.int32)
     offsets, positions = hidden_edges(
         graph, columns[0], columns[1], inverses, np.arange(len(every) + 1), columns[2], all_between=False

@@ -101,7 +101,7 @@ class PropagationLearner(Learner):
 
     def measure(self) -> dict[str, Any]:
         """The metrics of dev's tails."""
-        return dev_metrics(self._scorer.numpy_scores, self._dev, self._known, self._scorer.num_entities)
+        return dev_metrics(self._scorer.compact_scores, self._dev, self._known, self._scorer.num_entities)
 
     def state(self) -> dict[str, Tensor]:
         """The optimizer's state, and the weights that learn."""

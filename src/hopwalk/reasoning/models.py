@@ -20,8 +20,7 @@ from hopwalk.data.graph import build_graph
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.reachability import reached as within_reach
 from hopwalk.data.triples import Ids, Triples
-from hopwalk.learning.calibration import Calibration
-from hopwalk.learning.reached import ReachedScores
+from hopwalk.learning.ranking import AllScores
 from hopwalk.learning.scorer import PathScorer, Scorer, Step
 from hopwalk.scorers.ensemble import Ensemble
 
@@ -77,8 +76,8 @@ class AnswerModel(ABC):
         """The candidates of the queries of facts; each fact is hidden from its query, other known answers are left out."""
 
     @abstractmethod
-    def score_all_tails(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
-        """The scores of all entities, -inf for those out of reach of a walker [Q, E]."""
+    def score_all_tails(self, heads: Ids, relations: Ids) -> AllScores:
+        """The scores of all entities, -inf for those out of reach of a walker [Q, E]; or of those that are reached."""
 
     @abstractmethod
     def with_data(self, dataset: Dataset, added: Triples) -> AnswerModel:
@@ -130,7 +129,7 @@ class ScorerModel(AnswerModel):
     ) -> list[Candidates]:
         if isinstance(self.scorer, PathScorer):
             reached = self.scorer.score_reached(heads, relations, hidden)
-            log_odds = reached_log_odds(reached, self.scorer.calibration, len(self.dataset.entities))
+            log_odds = self.scorer.log_odds_of_reached(reached).scores
             return [
                 best_candidates(entities, scores, odds, without, k)
                 for entities, scores, odds, without in zip(
@@ -145,9 +144,9 @@ class ScorerModel(AnswerModel):
         everything = np.arange(all_odds.shape[1])
         return [best_candidates(everything, odds, odds, without, k) for odds, without in zip(all_odds, left_out, strict=True)]
 
-    def score_all_tails(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
-        """The scores of all entities [Q, E]."""
-        return self.scorer.numpy_scores(heads, relations)
+    def score_all_tails(self, heads: Ids, relations: Ids) -> AllScores:
+        """The scores of all entities [Q, E], or of those that are reached."""
+        return self.scorer.compact_scores(heads, relations)
 
     def with_data(self, dataset: Dataset, added: Triples) -> ScorerModel:
         """The same scorer on another graph; the scores of an embedding model stay as they are."""
@@ -208,16 +207,6 @@ def best_candidates(
     order = np.lexsort((entities, -scores))[:k]
     probabilities = None if log_odds is None else 1 / (1 + np.exp(-log_odds[order].astype(np.float64)))
     return Candidates(entities[order].astype(np.int64), scores[order].astype(np.float64), probabilities)
-
-
-def reached_log_odds(reached: ReachedScores, calibration: Calibration, num_entities: int) -> Floats:
-    """The calibrated logits of P(answer) of the entities that are reached [N]."""
-    scores = reached.scores.astype(np.float64)
-    if not calibration.is_relative:
-        return scores * calibration.slope + calibration.offset
-    relative = scores - reached.log_normalisers(num_entities)[reached.rows]
-    log_odds: Floats = relative * calibration.slope + calibration.offset
-    return log_odds
 
 
 def is_within_reach(dataset: Dataset, fact: FactIds, hops: int) -> bool:

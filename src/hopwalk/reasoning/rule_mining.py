@@ -10,8 +10,9 @@ import numpy as np
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
+from hopwalk.propagation.rule_scorer import RuleScorer, soft_rules
 from hopwalk.reasoning.asking import PathLabels, reasons
-from hopwalk.reasoning.models import AnswerModel
+from hopwalk.reasoning.models import AnswerModel, ScorerModel
 from hopwalk.reasoning.names import relation_label
 from hopwalk.reasoning.rules import Evidence, Rule, RuleCounter
 from hopwalk.reasoning.values import ReasoningPath
@@ -22,7 +23,8 @@ class UsedRule:
     """A rule, how often it holds in the graph, and how much the model uses it.
 
     `weight` is its part in the shares of all paths, each times the probability of its answer, so that unlikely answers count
-    little; `queries` is the number of queries it helps to answer.
+    little; `queries` is the number of queries it helps to answer. A model that consists of rules, NeuralLP or DRUM, has its own
+    weight for each; then there are neither queries nor examples.
     """
 
     rule: Rule
@@ -69,6 +71,8 @@ def used_rules(
     "train". The fact behind a query is hidden from its walks.
     """
     dataset = model.dataset
+    if isinstance(model, ScorerModel) and isinstance(model.scorer, RuleScorer):
+        return _learnt_rules(model.scorer, dataset, relation_id, k)
     if not model.max_hops:
         raise DataError("an embedding model has no paths, so it uses no rules", remedy="Ask a propagation model or a walker.")
     name, is_inverse = relation_label(dataset, relation_id)
@@ -92,6 +96,15 @@ def used_rules(
     total, counter = sum(use.share for use in uses.values()) or 1.0, RuleCounter(dataset.facts, dataset)
     most = sorted(uses.items(), key=lambda item: -item[1].share)[:k]
     return [UsedRule(rule, counter.count(rule), use.share / total, len(use.queries), tuple(use.examples)) for rule, use in most]
+
+
+def _learnt_rules(scorer: RuleScorer, dataset: Dataset, relation_id: int, k: int) -> list[UsedRule]:
+    """The rules that a model consists of, largest weights first."""
+    counter, found = RuleCounter(dataset.facts, dataset), []
+    for soft in soft_rules(scorer, dataset.relations, relation_id, num_rules=k):
+        rule = Rule(soft.head[0], soft.body, soft.head[1])
+        found.append(UsedRule(rule, counter.count(rule), soft.weight, 0, ()))
+    return found
 
 
 def _queries(dataset: Dataset, relation_id: int, is_inverse: bool, split: str, most: int) -> Triples:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hopwalk.learning.run import Run, write_text
-from hopwalk.scorers.models import is_propagation
+from hopwalk.scorers.models import has_rules, is_propagation
 
 ENDING = """
 All settings are in `settings.toml`, the course of training in `history.jsonl`. The scorer knows only its data: what is missing or
@@ -32,7 +32,12 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
 
 
 def _ensemble_rows(about: dict[str, Any]) -> tuple[str, dict[str, str]]:
-    return "An ensemble", {"members": ", ".join(about["members"])}
+    weights = about.get("weights") or [1 / len(about["members"])] * len(about["members"])
+    members = (f"{name} (weight {weight:.2g})" for name, weight in zip(about["members"], weights, strict=True))
+    return "An ensemble", {
+        "members": ", ".join(members),
+        "answers are ranked by": "the weighted mean of the members' log-odds; weights of two members are chosen on dev",
+    }
 
 
 def _scorer_rows(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:
@@ -43,6 +48,8 @@ def _scorer_rows(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:
         return settings.model, {"trained by": about["adopted_from"], "dimension": f"{settings.dimension}"} | dev
     if is_propagation(run.settings):
         return "Propagation", _propagation_rows(run, about) | dev
+    if has_rules(run.settings):
+        return settings.model, _rule_rows(run, about) | dev
     return settings.model, {
         "recipe": f"{settings.recipe}: {settings.loss} loss, {settings.optimizer} {settings.learning_rate:g}",
         "dimension": f"{settings.dimension}",
@@ -52,6 +59,22 @@ def _scorer_rows(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:
     } | dev
 
 
+def _hidden(hiding: str) -> str:
+    return {"fact": "its fact", "between": "all edges between head and answer"}.get(hiding, "all facts of the query")
+
+
+def _rule_rows(run: Run, about: dict[str, Any]) -> dict[str, str]:
+    own = run.settings.rules
+    return {
+        "a score is made of": "the walks from the head, each weighed by attention to its relations",
+        "rules": f"of at most {own.hops} relations; LSTM of {own.hidden_dimension}, embeddings of {own.dimension}",
+        "hidden from a training query": _hidden(own.hiding),
+        "seed": f"{own.seed}",
+        "training": f"{about['status']}: {own.queries:,} queries in both directions, {about.get('seconds', 0):.0f} s; "
+        f"best of {own.evaluations} evaluations on dev: number {about.get('best_epoch', 0)}",
+    }
+
+
 def _propagation_rows(run: Run, about: dict[str, Any]) -> dict[str, str]:
     own = run.settings.propagation
     senders = f"the {own.senders} nodes of highest priority send" if own.senders else "all nodes send"
@@ -59,9 +82,7 @@ def _propagation_rows(run: Run, about: dict[str, Any]) -> dict[str, str]:
         "a score is made of": "the walks from the head, and nothing else"
         + (", and how often an entity is a tail of the relation" if own.counts else ""),
         "layers": f"{own.layers}, width {own.width}, {own.aggregation} of messages; {senders}",
-        "hidden from a training query": {"fact": "its fact", "between": "all edges between head and answer"}.get(
-            own.hiding, "all facts of the query"
-        ),
+        "hidden from a training query": _hidden(own.hiding),
         "seed": f"{own.seed}",
         "training": f"{about['status']}: {own.queries:,} queries in both directions, {about.get('seconds', 0):.0f} s; "
         f"best of {own.evaluations} evaluations on dev: number {about.get('best_epoch', 0)}",

@@ -15,7 +15,7 @@ from hopwalk.scorers.conve import ConvE
 from hopwalk.scorers.distmult import DistMult
 from hopwalk.utils.text import fold_name
 
-PROPAGATION = "propagation"
+PROPAGATION, NEURAL_LP, DRUM = "propagation", "neural-lp", "drum"
 MODELS: dict[str, type[ProductScorer]] = {"distmult": DistMult, "complex": ComplEx, "conve": ConvE}
 PYKEEN = "pykeen:"
 
@@ -34,24 +34,34 @@ def build_scorer(
         return PykeenScorer.build(num_entities, num_relations, settings, facts)
     model = MODELS.get(fold_name(settings.model))
     if model is None:
-        known = f"Scorers are: {', '.join(MODELS)}, {PROPAGATION}, and the models of PyKEEN, e.g. pykeen:TransE."
+        names = [*MODELS, PROPAGATION, NEURAL_LP, DRUM]
+        known = f"Scorers are: {', '.join(names)}, and the models of PyKEEN, e.g. pykeen:TransE."
         raise UnknownNameError(
-            f"there is no scorer {settings.model!r}", remedy=did_you_mean(settings.model.lower(), [*MODELS, PROPAGATION]) or known
+            f"there is no scorer {settings.model!r}", remedy=did_you_mean(settings.model.lower(), names) or known
         )
     return model(num_entities, num_relations, settings, generator)
 
 
 def build_any_scorer(dataset: Dataset, settings: Settings) -> Scorer:
-    """The scorer that the settings name, a one-hop model or propagation, with fresh parameters."""
+    """The scorer that the settings name, a one-hop model, propagation or soft rules, with fresh parameters."""
     size = len(dataset.entities), len(dataset.relations)
+    graph = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
     if is_propagation(settings):
         from hopwalk.propagation.scorer import PropagationScorer
 
-        graph = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
         return PropagationScorer(*size, settings.propagation, graph.facts)
+    if has_rules(settings):
+        from hopwalk.propagation.rule_scorer import RuleScorer
+
+        return RuleScorer(*size, settings.rules, graph.facts, is_drum=fold_name(settings.scorer.model) == DRUM)
     return build_scorer(*size, settings.scorer, dataset.facts)
 
 
 def is_propagation(settings: Settings) -> bool:
     """Whether the scorer is a propagation model."""
     return fold_name(settings.scorer.model) == PROPAGATION
+
+
+def has_rules(settings: Settings) -> bool:
+    """Whether the scorer is NeuralLP or DRUM."""
+    return fold_name(settings.scorer.model) in (fold_name(NEURAL_LP), DRUM)

@@ -11,14 +11,14 @@ from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
 from hopwalk.learning.calibration import Calibration, calibrate, calibration_of, measure_reliability
-from hopwalk.learning.callbacks import Callback, TensorBoard
+from hopwalk.learning.callbacks import Callback, TensorBoard, TrainingPlan
 from hopwalk.learning.run import FINISHED, Run, copy_run, refuse_used_folder
 from hopwalk.learning.scorer import Scorer
 from hopwalk.learning.training import Learner, best_arrays, load_arrays, train
-from hopwalk.scorers.base import TrainableScorer
+from hopwalk.scorers.base import ProductScorer, TrainableScorer
 from hopwalk.scorers.card import write_card
-from hopwalk.scorers.ensemble import Ensemble
-from hopwalk.scorers.models import PROPAGATION, PYKEEN, build_any_scorer, is_propagation
+from hopwalk.scorers.ensemble import Ensemble, choose_weights
+from hopwalk.scorers.models import PROPAGATION, build_any_scorer, has_rules, is_propagation
 from hopwalk.scorers.training import ScorerLearner
 
 SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
@@ -55,20 +55,30 @@ def train_into(
 
 def setting_groups(settings: Settings) -> list[str]:
     """The groups of settings that make a scorer what it is."""
-    return ["scorer", "propagation"] if is_propagation(settings) else ["scorer"]
+    if is_propagation(settings):
+        return ["scorer", "propagation"]
+    return ["scorer", "rules"] if has_rules(settings) else ["scorer"]
 
 
-def num_epochs(settings: Settings) -> int:
-    """The most epochs of a scorer's training; of propagation, the parts after which it is evaluated."""
-    return settings.propagation.evaluations if is_propagation(settings) else settings.scorer.epochs
+def training_plan(settings: Settings) -> TrainingPlan:
+    """The plan of a scorer's training."""
+    if is_propagation(settings):
+        return TrainingPlan(PROPAGATION, settings.propagation.evaluations, unit="part")
+    if has_rules(settings):
+        return TrainingPlan(SCORER, settings.rules.evaluations, unit="part")
+    return TrainingPlan(SCORER, settings.scorer.epochs)
 
 
 def _learner(scorer: Scorer, dataset: Dataset, settings: Settings) -> Learner:
     if isinstance(scorer, TrainableScorer):
         return ScorerLearner(scorer, dataset, settings.scorer)
+    from hopwalk.propagation.rule_scorer import RuleScorer
+    from hopwalk.propagation.rule_training import RuleLearner
     from hopwalk.propagation.scorer import PropagationScorer
     from hopwalk.propagation.training import PropagationLearner
 
+    if isinstance(scorer, RuleScorer):
+        return RuleLearner(settings.scorer.model, scorer, dataset, settings.rules)
     assert isinstance(scorer, PropagationScorer)
     return PropagationLearner(scorer, dataset, settings.propagation)
 
@@ -78,13 +88,10 @@ def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]
 
     Scores of our models trained with binary cross-entropy are log-odds already, and are not changed.
     """
-    is_ours = not run.settings.scorer.model.lower().startswith(
-        (PYKEEN, PROPAGATION)
-    )  # distances, for example, are never above zero
-    if run.about["kind"] == SCORER and run.settings.scorer.loss == "binary" and is_ours:
-        reliability = measure_reliability(scorer.numpy_scores, scorer.calibration, dataset, "valid")
+    if isinstance(scorer, ProductScorer) and run.settings.scorer.loss == "binary":  # distances, for example, are never above zero
+        reliability = measure_reliability(scorer.compact_scores, scorer.calibration, dataset, "valid")
     else:
-        scorer.calibration, reliability = calibrate(scorer.numpy_scores, dataset)
+        scorer.calibration, reliability = calibrate(scorer.compact_scores, dataset)
     calibrated = {"calibration": asdict(scorer.calibration), "reliability": reliability.to_dict() if reliability else None}
     about = run.about | outcome | calibrated
     write_card(run, about)
@@ -117,14 +124,15 @@ def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
         if run.settings.scorer.train_on_valid != first.settings.scorer.train_on_valid:
             problem = f"only one of this run and {first.path} was trained on the dev set"
             raise RunError(problem, path=run.path, remedy="Combine runs that were all trained on it, or runs that were not.")
-    ensemble = Ensemble([load_scorer(member) for member in members])
+    dataset = first.dataset.with_valid_in_training() if first.settings.scorer.train_on_valid else first.dataset
+    scorers = [load_scorer(member) for member in members]
+    ensemble = Ensemble(scorers, choose_weights(scorers, dataset))
     names = [f"{number}-{run.settings.scorer.model.replace(':', '-')}" for number, run in enumerate(runs, start=1)]
     for name, run in zip(names, runs, strict=True):
         copy_run(run.path, path / "members" / name)
     folders = [run.path.resolve().name for run in runs]
-    about = {"kind": ENSEMBLE, "status": "begun", "members": names, "combined_from": folders}
+    about = {"kind": ENSEMBLE, "status": "begun", "members": names, "weights": ensemble.weights, "combined_from": folders}
     combined = Run.create(path, first.dataset, first.settings, about)
-    dataset = first.dataset.with_valid_in_training() if first.settings.scorer.train_on_valid else first.dataset
     describe(combined, ensemble, dataset, {"status": FINISHED})
     return combined
 
@@ -135,7 +143,20 @@ def _load_ensemble(run: Run) -> Ensemble:
         raise RunError("run.json is damaged: the members of the ensemble are missing", path=run.path, remedy="Combine it again.")
     for name in names:
         Run.open(run.path / "members" / name).require_same_data(run.dataset)
-    ensemble = Ensemble([load_scorer(run.path / "members" / name) for name in names])
+    ensemble = Ensemble([load_scorer(run.path / "members" / name) for name in names], _weights(run, len(names)))
     ensemble.calibration = calibration_of(run) or Calibration()
     ensemble.eval()
     return ensemble
+
+
+def _weights(run: Run, count: int) -> list[float] | None:
+    """The weights of an ensemble's members; None for one of the first version, whose members weigh the same."""
+    weights = run.about.get("weights")
+    if weights is None:
+        return None
+    are_numbers = isinstance(weights, list) and len(weights) == count and all(isinstance(one, int | float) for one in weights)
+    if not are_numbers or min(weights) < 0 or abs(sum(weights) - 1) > 1e-3:
+        raise RunError(
+            "run.json is damaged: the weights of the members cannot be read", path=run.path, remedy="Combine it again."
+        )
+    return [float(weight) for weight in weights]

@@ -14,7 +14,7 @@ from hopwalk.errors import SettingsError, did_you_mean
 from hopwalk.utils.text import fold_name
 
 READY = ("paper", "modern")
-WALKER = "walker"
+WALKER, PROPAGATION = "walker", "propagation"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ Space = dict[str, Choice | Range]
 
 
 def load_space(space: str | Path, what: str, settings: Settings, fixed: Sequence[str] = ()) -> Space:
-    """The space of `what`, a scorer's model or "walker", without `fixed` settings: from the package, or from a TOML file.
+    """The space of "propagation", "walker" or a scorer's model, without `fixed` settings: from the package, or a TOML file.
 
     >>> sorted(load_space("paper", "complex", Settings()))
     ['scorer.batch_size', 'scorer.input_dropout', 'scorer.learning_rate']
@@ -56,7 +56,7 @@ def load_space(space: str | Path, what: str, settings: Settings, fixed: Sequence
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"this is not valid TOML ({error})", path=space) from None
-    names = [WALKER] if what == WALKER else ["scorer", fold_name(what)]
+    names = [what] if what in (WALKER, PROPAGATION) else ["scorer", fold_name(what)]
     found: Space = {}
     for table in names:
         values = tables.get(table, {})

@@ -17,7 +17,7 @@ from hopwalk.config.loading import settings_toml
 from hopwalk.config.settings import Settings, changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError, DivergedError, MissingPackageError, SavedFileError, SettingsError
-from hopwalk.learning.callbacks import MakeCallbacks, TrainingPlan, no_callbacks
+from hopwalk.learning.callbacks import MakeCallbacks, no_callbacks
 from hopwalk.learning.run import Run, write_text
 from hopwalk.scorers import runs as scorer_runs
 from hopwalk.tuning.spaces import WALKER, Choice, Space, load_space, space_json
@@ -142,7 +142,8 @@ def _seed(seed: int, done: int) -> int:
 
 def _identity(dataset: Dataset, settings: Settings, what: str, space: Space, scorer_run: Path | None) -> dict[str, str]:
     """The inputs that all trials of a study must share."""
-    groups = ["scorer"] if what != WALKER else ["graph", "walk", "walker", *(() if scorer_run else ("scorer",))]
+    of_scorer = scorer_runs.setting_groups(settings)
+    groups = of_scorer if what != WALKER else ["graph", "walk", "walker", *(() if scorer_run else of_scorer)]
     fixed = {group: getattr(settings, group).model_dump() for group in groups}
     return {
         "data": dataset.fingerprint,
@@ -226,7 +227,7 @@ class _Search:
                 self._study.enqueue_trial(own)
 
     def _trained_scorer(self) -> Path:
-        callbacks = self._make_callbacks(TrainingPlan("scorer", self._settings.scorer.epochs))
+        callbacks = self._make_callbacks(scorer_runs.training_plan(self._settings))
         folder = self._folder / "scorer"
         run, _ = scorer_runs.train_into(folder, self._dataset, self._settings, resume=True, callbacks=callbacks)
         if not run.is_finished:
@@ -256,7 +257,7 @@ class _Search:
 
     def _train(self, folder: Path, settings: Settings, trial: optuna.Trial) -> Run:
         if self._what != WALKER:
-            callbacks = [_PruningCallback(trial, folder), *self._make_callbacks(TrainingPlan("scorer", settings.scorer.epochs))]
+            callbacks = [_PruningCallback(trial, folder), *self._make_callbacks(scorer_runs.training_plan(settings))]
             return scorer_runs.train_into(folder, self._dataset, settings, resume=True, callbacks=callbacks)[0]
         return walker_runs.train_into(
             folder,

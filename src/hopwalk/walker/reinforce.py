@@ -6,12 +6,20 @@ A walk of T hops is a prefix of T−1 hops and a last action. Sampled, its objec
     Σ_a π~(a) R(a) · log π(a)  +  (Σ_a π~(a) R(a)) · log π(prefix)
 
 No gradient flows through π~, the policy after action dropout. The expectation is the same, with far less noise.
+
+A policy that finds no answer yet has rewards near 0, so its gradients are small and it learns slowly. The likelihood does not
+have that fault. With P(e) = Σ π(path) over the distinct paths that were found to e, a lower bound of the probability to end
+there, the objective and its gradient are
+
+    Σ_e R(e) · log P(e),   Σ_paths R(end) · π(path) / P(end) · ∇ log π(path)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from hopwalk.config.settings import WalkerSettings
@@ -66,8 +74,26 @@ def policy_loss(
         return -(gains * log_probs).sum() / num_walks, rewards
     of_actions = shaped_rewards(rollouts, queries, f)
     offsets, rewards = rollouts.last.offsets, of_actions[rollouts.ends]
+    if settings.estimator == "likelihood":
+        weights = of_actions * path_posteriors(rollouts, len(queries))
+        last = (weights * rollouts.last.log_probs).sum()
+        return -(last + (ragged.row_sums(weights, offsets) * rollouts.log_probs).sum()) / len(queries), rewards
     expected = ragged.row_sums(rollouts.last_weights * of_actions, offsets)
     level = baseline.of(expected, settings.rollouts)
     level_of_actions = level if isinstance(level, float) else ragged.repeat_per_row(level, offsets)
     last = (rollouts.last_weights * (of_actions - level_of_actions) * rollouts.last.log_probs).sum()
     return -(last + ((expected - level) * rollouts.log_probs).sum()) / num_walks, rewards
+
+
+def path_posteriors(rollouts: Rollouts, num_queries: int) -> Tensor:
+    """π(path) / P(end) of the path that each last action completes [N]; P(end) is the sum over distinct paths to the same end."""
+    last, num_entities = rollouts.last, int(rollouts.last.tails.max()) + 1
+    prefixes = torch.cat([rollouts.queries[:, None], rollouts.paths[:, :-2]], dim=1)
+    _, numbers = torch.unique(prefixes, dim=0, return_inverse=True)
+    is_first = torch.zeros(len(numbers), dtype=torch.bool)
+    is_first[torch.from_numpy(np.unique(numbers.numpy(), return_index=True)[1])] = True
+    log_probs = ragged.repeat_per_row(rollouts.log_probs.detach(), last.offsets) + last.log_probs.detach()
+    probs = log_probs.double().exp() * ragged.repeat_per_row(is_first, last.offsets)
+    ends = ragged.repeat_per_row(rollouts.queries, last.offsets) * num_entities + last.tails
+    totals = torch.zeros(num_queries * num_entities, dtype=torch.float64).index_add_(0, ends, probs)
+    return (probs / totals[ends].clamp(min=1e-300)).float()
