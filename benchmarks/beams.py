@@ -29,7 +29,7 @@ RUNS, RESULTS = PROJECT / "runs" / "results", PROJECT / "results" / "beams.json"
 
 
 def measure(trained: Decoder, dataset: Dataset, beam: int, pooling: str, most: int) -> dict[str, Any]:
-    """Dev MRR of tails, and the share of answers that are not reached."""
+    """Dev MRR of tails by the policy, and the share of answers that are not reached."""
     settings = changed(trained.settings, {"walk.beam": beam, "walker.pooling": pooling})
     decoder = Decoder(trained.environment, settings)
     queries = sample_queries(split_queries(dataset, "valid"), most)

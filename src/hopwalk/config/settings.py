@@ -83,7 +83,9 @@ class WalkerSettings(Group):
     history_dimension: int = _integer(200, "size of the LSTM that encodes the path", least=1, most=100_000)
     history_layers: int = _integer(1, "layers of that LSTM", least=1, most=100)
     uses_entities: bool = _choice(True, "false: an action is its relation only, as in MINERVA without entity embeddings")
-    pooling: Literal["max", "sum"] = _choice("sum", "score of an answer: sum (all its paths in the beam) or max (its best path, the paper)")
+    pooling: Literal["max", "sum"] = _choice(
+        "sum", "score of an answer: sum (its paths in the beam) or max (the best one, as the paper)"
+    )
     reward_shaping: bool = _choice(True, "reward entities that are not known answers by the scorer's probability; false: 0")
     estimator: Literal["likelihood", "sum", "sampled"] = _choice(
         "likelihood",

@@ -72,6 +72,11 @@ class Engine:
         """The number of entities of the graph."""
         return self.graph.num_entities
 
+    @property
+    def workspaces(self) -> list[Workspace]:
+        """The memory that each thread has for a query, as large as the largest so far needed."""
+        return self._workspaces
+
     def train(
         self, tasks: Tasks, shared: Shared, per_query: PerQuery, threshold: float = 0.0, drop: float = 0.0
     ) -> tuple[NDArray[np.float64], Shared, PerQuery]:
