@@ -59,8 +59,10 @@ def throughput(run: Path, num_queries: int, repeats: int) -> dict[str, Any]:
     import torch
 
     from hopwalk.reasoning.reasoner import Reasoner
+    from hopwalk.reasoning.walker_model import WalkerModel
 
     reasoner = Reasoner.load(run)
+    model = reasoner.model
     queries = _queries(reasoner.dataset, num_queries)
     reasoner.ask_many(queries[:8])  # tables that are computed once
     alone, together = [], []
@@ -74,8 +76,8 @@ def throughput(run: Path, num_queries: int, repeats: int) -> dict[str, Any]:
     pairs = [pair for one, other in zip(one_by_one, at_once, strict=True) for pair in zip(one, other, strict=True)]
     rates = len(queries) / min(alone), len(queries) / min(together)
     return {
-        "beam": reasoner.decoder.settings.walk.beam,
-        "hops": reasoner.decoder.settings.walk.hops,
+        "beam": model.decoder.settings.walk.beam if isinstance(model, WalkerModel) else None,
+        "hops": model.max_hops,
         "threads": torch.get_num_threads(),
         "queries": len(queries),
         "alone_per_second": round(rates[0], 1),
@@ -110,7 +112,7 @@ def tables(found: dict[str, Any]) -> dict[str, list[list[str]]]:
         cold.append([name, *(f"{stages[stage]:.2f}" for stage in STAGES), f"{sum(stages.values()):.2f}"])
     rates = [["data", "hops", "beam", "queries", "alone, a second", "together", "ratio", "same answers"]]
     for name, row in found["throughput"].items():
-        counts = [str(row["hops"]), str(row["beam"]), f"{row['queries']:,}"]
+        counts = [str(row["hops"]), str(row["beam"] or ""), f"{row['queries']:,}"]
         speeds = [f"{row['alone_per_second']:,.1f}", f"{row['together_per_second']:,.1f}", f"{row['ratio']:.1f}"]
         rates.append([name, *counts, *speeds, f"{100 * row['same_answers']:.2f} %"])
     return {"cold": cold, "throughput": rates}
@@ -126,7 +128,7 @@ def with_tables(page: str, found: dict[str, Any]) -> str:
 def main() -> None:
     """Measure and print, or fill in the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="*", type=Path, help="run folders of walkers")
+    parser.add_argument("runs", nargs="*", type=Path, help="run folders of walkers or propagation")
     parser.add_argument("--queries", type=int, default=512, help="how many queries, at most")
     parser.add_argument("--repeats", type=int, default=3, help="number of turns; the best one counts")
     parser.add_argument("--out", type=Path, default=RESULTS, help="the file to write")

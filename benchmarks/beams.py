@@ -18,7 +18,6 @@ from benchmarks.machine import PROJECT
 from benchmarks.results import load_results
 from hopwalk.config.settings import changed
 from hopwalk.data.dataset import Dataset
-from hopwalk.data.triples import Ids
 from hopwalk.learning.metrics import metrics
 from hopwalk.learning.ranking import filtered_answers, rank_answers, sample_queries, split_queries
 from hopwalk.learning.run import Run, write_text
@@ -30,22 +29,16 @@ RUNS, RESULTS = PROJECT / "runs" / "results", PROJECT / "results" / "beams.json"
 
 
 def measure(trained: Decoder, dataset: Dataset, beam: int, pooling: str, most: int) -> dict[str, Any]:
-    """Dev MRR of tails by the walker's own ranking, and the share of answers that are not reached."""
+    """Dev MRR of tails by the policy, and the share of answers that are not reached."""
     settings = changed(trained.settings, {"walk.beam": beam, "walker.pooling": pooling})
-    decoder = Decoder(trained.environment, settings, trained.scorer_logits)
-    ranking = decoder.own_ranking
-
-    def scores(heads: Ids, relations: Ids) -> Any:
-        return decoder.scores(heads, relations, rankings=[ranking])[ranking]
-
+    decoder = Decoder(trained.environment, settings)
     queries = sample_queries(split_queries(dataset, "valid"), most)
     known, start = filtered_answers(dataset, "valid"), time.perf_counter()
-    found = metrics(rank_answers(scores, queries, known, num_entities=len(dataset.entities)))
+    found = metrics(rank_answers(decoder.scores, queries, known, num_entities=len(dataset.entities)))
     seconds = round(time.perf_counter() - start, 1)
     return {
         "beam": beam,
         "pooling": pooling,
-        "ranking": ranking,
         "valid_mrr": found.mrr,
         "unreached": found.unreached,
         "seconds": seconds,

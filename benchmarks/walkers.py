@@ -40,10 +40,10 @@ from hopwalk.data.triples import TriplePacking, Triples, sorted_unique
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.learning.run import write_text
 from hopwalk.scorers.models import build_scorer
-from hopwalk.walker.decoding import POLICY, Decoder
+from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.forecast import actions_of_walk, operations_of_query, product_rate
 from hopwalk.walker.runs import build_environment
-from hopwalk.walker.scorer_logits import ScorerLogits
+from hopwalk.walker.shaping import Shaping
 from hopwalk.walker.training import WalkerLearner
 
 DATA = ("umls", "kinship", "fb15k-237", "wn18rr", "nell-995")
@@ -100,8 +100,8 @@ def measure_ours(data: str, threads: int, minibatches: int, num_queries: int) ->
     """Our engine: some minibatches after the first two, then test queries, of which each distinct one is decoded once."""
     torch.set_num_threads(threads)
     dataset, settings = load_dataset(data), paper_settings(data)
-    environment, scorer_logits = build_environment(dataset, settings), ScorerLogits(_scorer(dataset))
-    learner = WalkerLearner(environment, dataset, settings, scorer_logits)
+    environment = build_environment(dataset, settings)
+    learner = WalkerLearner(environment, dataset, settings, Shaping(_scorer(dataset)))
     generator = torch.Generator().manual_seed(0)
     seconds = []
     rate = product_rate(0.5)
@@ -114,12 +114,12 @@ def measure_ours(data: str, threads: int, minibatches: int, num_queries: int) ->
     pairs = np.unique(np.stack([dataset.test.heads, dataset.test.relations], axis=1), axis=0)
     queries = _of_some_heads(pairs, num_queries)
     environment.policy.eval()
-    decoder = Decoder(environment, settings, scorer_logits)
-    decoder.scores(queries[:16, 0], queries[:16, 1], rankings=[POLICY])
+    decoder = Decoder(environment, settings)
+    decoder.scores(queries[:16, 0], queries[:16, 1])
     start, at_once = time.perf_counter(), max(2**26 // len(dataset.entities), 1)
     for first in range(0, len(queries), at_once):
         part = queries[first : first + at_once]
-        decoder.scores(part[:, 0], part[:, 1], rankings=[POLICY])
+        decoder.scores(part[:, 0], part[:, 1])
     decoding = (time.perf_counter() - start) * len(pairs) / len(dataset.test)  # each distinct query is decoded once
     speed = 1 / median(seconds[2:])
     return Measured(speed, len(queries) / decoding, peak_memory_bytes(), operations * speed / 1e9, rate / 1e9)
@@ -180,9 +180,7 @@ def measure_growth(num_entities: int, threads: int, minibatches: int) -> dict[st
     facts = packing.unpack(sorted_unique(packing.pack(*columns)))
     entities, names, empty = cast("Vocabulary", _Count(num_entities)), cast("Vocabulary", _Count(100)), Triples.of([])
     dataset = Dataset("power law", entities, names, facts, facts, empty, empty, empty, ())
-    settings = load_settings(
-        overrides=["walker.dimension=32", "walker.reward_shaping=false", "walker.guidance=0", "graph.fan_out=200"]
-    )
+    settings = load_settings(overrides=["walker.dimension=32", "walker.reward_shaping=false", "graph.fan_out=200"])
     environment = build_environment(dataset, settings)
     learner = WalkerLearner(environment, dataset, settings, None)
     generator, seconds = torch.Generator().manual_seed(0), []

@@ -63,7 +63,7 @@ def client(served_runs: Mapping[str, RunView]) -> Iterator[Client]:
 
 @pytest.fixture(scope="session")
 def uncles_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learnt who uncles are in the village, without a scorer."""
+    """A walker that has learnt who uncles are in the village, without a scorer."""
     from tests.support.villages import train_on_uncles
 
     return train_on_uncles(tmp_path_factory.mktemp("uncles"))
@@ -71,11 +71,19 @@ def uncles_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def village_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the village with a scorer, which has learnt little."""
-    from hopwalk import api
-    from tests.support.villages import VILLAGE, settings_of
+    """A walker of the village with a scorer, which has learnt little."""
+    from tests.support.villages import VILLAGE, settings_of, train_walker
 
-    return api.train(VILLAGE, settings_of(), out=tmp_path_factory.mktemp("village") / "run").path
+    return train_walker(VILLAGE, settings_of(), out=tmp_path_factory.mktemp("village") / "run").path
+
+
+@pytest.fixture(scope="session")
+def propagation_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A propagation model that has learnt who uncles are in the village, not to be changed."""
+    from hopwalk import api
+    from tests.support.villages import VILLAGE, propagation_of
+
+    return api.train(VILLAGE, propagation_of(), out=tmp_path_factory.mktemp("propagation") / "run").path
 
 
 @pytest.fixture(scope="session")

@@ -14,17 +14,16 @@ from benchmarks.machine import PROJECT
 
 from hopwalk.paper.ledger import Ledger
 from hopwalk.paper.parts import MEANINGS, Group, ResultView, beside
-from hopwalk.paper.plan import Scope
+from hopwalk.paper.plan import SCORERS, Scope
 from hopwalk.paper.published import TABLE_2, TABLE_2_QUOTED, TITLES
 from hopwalk.paper.tables import DRUM, MODEL_TITLES, NEURAL_LP, PROPAGATION, best_of
 from hopwalk.utils.text import duration
-from hopwalk.walker.decoding import BLEND, POLICY, RERANKED, SCORER
 
 RESULTS = PROJECT / "results"
 PAPER = {  # test MRR of tails
-    scorer: {data: numbers[title][2] for data, numbers in TABLE_2.items()} for scorer, title in MODEL_TITLES.items()
+    scorer: {data: numbers[MODEL_TITLES[scorer]][2] for data, numbers in TABLE_2.items()} for scorer in SCORERS
 }
-WALKERS_SHOWN = (("conve", "paper"), ("complex", "modern"))  # scorer, recipe
+WALKERS_SHOWN = (("conve", "paper"), ("complex", "modern"), ("propagation", "modern"))  # scorer, recipe
 
 
 def view() -> ResultView:
@@ -76,10 +75,9 @@ def propagation_table() -> str:
     """The numbers of propagation on every set it was run on."""
     known, rows = view(), []
     for data in TITLES:
-        found = best_of(known, data).get(PROPAGATION)
-        if found is None:
+        group = best_of(known, data).get(PROPAGATION)
+        if group is None:
             continue
-        group, _ = found
         contents = [result.content for result in group.finished]
         walkers = max(numbers[2] for name, numbers in TABLE_2[data].items() if name.startswith("walker"))
         rows.append(
@@ -104,10 +102,9 @@ def rules_table() -> str:
     known, rows = view(), []
     for title in (NEURAL_LP, DRUM):
         for data in TITLES:
-            found = best_of(known, data).get(title)
-            if found is None:
+            group = best_of(known, data).get(title)
+            if group is None:
                 continue
-            group, _ = found
             contents, quoted = [result.content for result in group.finished], TABLE_2_QUOTED[data].get(title)
             rows.append(
                 [
@@ -139,26 +136,26 @@ def candidates_table() -> str:
 
 
 def walkers_table() -> str:
-    """Test MRR of tails by every ranking: the paper's recipe, beside the paper's best walker, and ours on every set."""
+    """Test MRR of tails by the policy: the paper's recipe and ours on every set, beside the paper's best walker."""
     known, rows = view(), []
     for data, published in TABLE_2.items():
         best = max(numbers[2] for model, numbers in published.items() if model.startswith("walker"))
         for scorer, recipe in WALKERS_SHOWN:
-            group = known.group(known.scope.walker(data, scorer, recipe), for_test=True)
-            is_guided, is_reranked = (any(getattr(run, name) for run in group.finished) for name in ("is_guided", "is_reranked"))
-            policy = group.text("test", by=POLICY)
+            group = known.group(known.scope.walker(data, scorer, recipe))
+            if not group.finished:
+                continue
             rows.append(
                 [
-                    f"{TITLES[data]}, {recipe}{' (guided)' * is_guided}, {MODEL_TITLES[scorer]}",
-                    policy if is_guided else beside(policy, best),
-                    group.text("test", by=RERANKED) if is_reranked else "",
-                    *(group.text("test", by=by) for by in (SCORER, BLEND)),
-                    f"{group.mean('test', 'unreached', POLICY):.1f} %",
+                    f"{TITLES[data]}, {recipe}, {MODEL_TITLES.get(scorer, scorer)}",
+                    beside(group.text("test"), best),
+                    f"{group.mean('test', 'hits@1'):.1f}",
+                    f"{group.mean('test', 'hits@10'):.1f}",
+                    f"{group.mean('test', 'unreached'):.1f} %",
                     group.epochs,
                     duration(group.seconds),
                 ]
             )
-    columns = ["data, recipe, scorer", "policy (paper's best)", "reranked", "scorer", "blend", "unreached", "epochs", "training"]
+    columns = ["data, recipe, scorer", "MRR (paper's best)", "hits@1", "hits@10", "unreached", "epochs", "training"]
     return _markdown(columns, rows)
 
 

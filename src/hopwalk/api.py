@@ -99,16 +99,26 @@ def train_scorer(
     out: str | Path,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
+    make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
 ) -> Run:
     """Train the scorer that the settings describe into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
     With `resume`, continue the run in the folder; if there is none, begin it; if it is finished, do nothing.
+    `make_callbacks(plan)` gives callbacks for the plan of the training; that of propagation has a forecast.
     """
     from hopwalk.scorers.runs import train_into
 
     settings = settings or Settings()
-    run, _ = train_into(Path(out), dataset, settings, resume=resume, callbacks=callbacks, tensorboard=tensorboard)
+    run, _ = train_into(
+        Path(out),
+        dataset,
+        settings,
+        resume=resume,
+        callbacks=callbacks,
+        make_callbacks=make_callbacks,
+        tensorboard=tensorboard,
+    )
     return run
 
 
@@ -137,10 +147,7 @@ def train(
         if scorer is not None or start is not None:
             raise SettingsError("a scorer to reward it and a run to start from are for walkers", remedy="Train a walker.")
         settings = changed(settings, {"scorer.model": "propagation"})
-        from hopwalk.scorers.runs import training_plan
-
-        callbacks = make_callbacks(training_plan(settings))
-        return train_scorer(dataset, settings, out=out, resume=resume, callbacks=callbacks, tensorboard=tensorboard)
+        return train_scorer(dataset, settings, out=out, resume=resume, make_callbacks=make_callbacks, tensorboard=tensorboard)
     from hopwalk.walker.runs import train_into
 
     return train_into(

@@ -17,6 +17,13 @@ def test_asking_is_measured_and_put_into_the_page(village_run: Path, tmp_path: P
     assert text.startswith("before\n") and text.endswith("after\n") and "stale" not in text and text.count("| village |") == 2
 
 
+def test_propagation_is_measured_too(propagation_run: Path):
+    row = asking.throughput(propagation_run, num_queries=4, repeats=1)
+    assert (row["beam"], row["hops"], row["same_answers"]) == (None, 2, 1)
+    cells = asking.tables({"cold": {}, "throughput": {"village": row}})["throughput"][1]
+    assert cells[:3] == ["village", "2", ""]
+
+
 def test_the_page_shows_the_results_of_asking():
     text = asking.PAGE.read_text(encoding="utf-8")
     assert all(text.count(f"<!-- asking: {name} -->") == 1 for name in ("cold", "throughput"))

@@ -61,7 +61,7 @@ def test_a_line_per_evaluated_epoch_without_a_terminal(village_folder: Path, cap
         ("walker", "2", "4"),
         ("walker", "4", "4"),
     ]
-    history = {("walker", str(record["epoch"])): record for record in Run.open("runs/village").history}
+    history = {("walker", str(record["epoch"])): record for record in Run.open("runs/village-walker").history}
     for match in filter(None, shown):
         assert "dev MRR " in match[4] and ("left" in match[4]) == (match[2] != match[3])
         if match[1] == "walker" and "valid_mrr" in history[match[1], match[2]]:

@@ -12,7 +12,6 @@ import pytest
 import hopwalk
 from hopwalk import api
 from hopwalk.cli.progress import TrainingProgress
-from hopwalk.config.loading import load_settings
 from hopwalk.errors import DivergedError
 from hopwalk.learning.run import Run
 from tests.support.commands import command
@@ -96,90 +95,74 @@ def test_data_without_dev_and_test_queries(in_folder: Path, capsys: pytest.Captu
 @pytest.mark.usefixtures("wide")
 def test_a_walker_is_trained_and_evaluated(village_folder: Path, capsys: pytest.CaptureFixture[str]):
     printed = command(capsys, "train", "village", *SET)
-    assert "runs/village: finished after 4 epochs; dev MRR" in printed.out
-    assert "Evaluate it on test with: hopwalk evaluate runs/village\n" in printed.out
+    assert "runs/village-walker: finished after 4 epochs; dev MRR" in printed.out
+    assert "Evaluate it on test with: hopwalk evaluate runs/village-walker\n" in printed.out
     lines = printed.err.splitlines()
     place = next(number for number, line in enumerate(lines) if line.startswith("The walker needs about "))
     assert lines[place].endswith("for each of at most 4 epochs, evaluation on dev aside.")
     assert lines[place + 1].startswith("walker epoch 1/4: ")
 
-    tables = command(capsys, "evaluate", "runs/village").out
+    tables = command(capsys, "evaluate", "runs/village-walker").out
     for part in (
-        "policy, guided by the scorer",
-        "policy, re-ranked with the scorer",
-        "scorer alone",
-        "blend of policy and scorer",
+        "tails (the paper's)",
         "not reached by a path; their reciprocal rank is 0",
         "Filtered ranking: other known answers are removed. Ties get the mean rank.",
     ):
         assert part in tables
-    assert "control" not in tables
-    written = json.loads(Path("runs/village/evaluation-test.json").read_text())
-    found = json.loads(command(capsys, "evaluate", "runs/village", "--json").out)
-    assert [*found] == ["policy", "reranked", "scorer", "blend"]
-    assert all(found[name] == written[name] for name in found)
+    assert "untrained" not in tables
+    written = json.loads(Path("runs/village-walker/evaluation-test.json").read_text())
+    found = json.loads(command(capsys, "evaluate", "runs/village-walker", "--json").out)
+    assert [*found] == ["policy"] and found == written
     assert found["policy"]["heads"]["num_queries"] == 0
-    both = json.loads(command(capsys, "evaluate", "runs/village", "--both", "--json").out)
+    both = json.loads(command(capsys, "evaluate", "runs/village-walker", "--both", "--json").out)
     assert both["policy"]["heads"]["num_queries"] == len(VILLAGE.test)
     assert "already finished" in command(capsys, "train", "village", *SET, "--resume").out
 
 
-def test_a_walker_without_a_scorer_has_one_ranking(uncles_run: Path, capsys: pytest.CaptureFixture[str]):
-    printed = command(capsys, "evaluate", str(uncles_run)).out
-    assert "policy alone, as in the paper" in printed
-    assert not any(word in printed for word in ("guided", "re-ranked", "blend", "scorer alone"))
-
-
 @pytest.mark.usefixtures("wide")
 def test_the_untrained_control_is_printed_and_written(copied: Path, capsys: pytest.CaptureFixture[str]):
-    titles = ["control: untrained policy", "control: untrained policy, re-ranked", "control: untrained policy, blended"]
     lines = command(capsys, "evaluate", str(copied), "--untrained-control").out.splitlines()
-    rows = {title: next(line for line in lines if line.strip().startswith(f"{title}  ")) for title in titles}
     written = json.loads((copied / "evaluation-test.json").read_text())
-    for title, name in zip(titles, ("untrained_policy", "untrained_reranked", "untrained_blend"), strict=True):
-        assert f"{100 * written[name]['tails']['mrr']:.2f}" in rows[title]
+    for title, name in (("policy", "policy"), ("untrained policy", "untrained_policy")):
+        row = next(line for line in lines if line.strip().startswith(f"{title}  "))
+        assert f"{100 * written[name]['tails']['mrr']:.2f}" in row
         assert written[name]["tails"]["num_queries"] == len(VILLAGE.test)
     found = json.loads(command(capsys, "evaluate", str(copied), "--untrained-control", "--json").out)
-    assert {name: written[name] for name in found} == found
+    assert written == found
     refused = command(capsys, "evaluate", str(copied / "scorer"), "--untrained-control", code=1).err
     assert "the untrained control is for walkers" in refused
-
-
-MODERN = load_settings().walker
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], {"recipe": "modern", "estimator": "sum", "guidance": MODERN.guidance, "reward_shaping": True, "seed": 0}),
+        (["--reasoner", "walker"], {"recipe": "modern", "estimator": "sum", "reward_shaping": True, "seed": 0}),
         (
             ["--walker", "minerva"],
-            {"recipe": "minerva", "estimator": "sampled", "guidance": 0, "reward_shaping": False, "baseline": "average"}
+            {"recipe": "minerva", "estimator": "sampled", "reward_shaping": False, "baseline": "average"}
             | {"uses_entities": False, "rollouts": 20, "gradient_clip": 5},
         ),
         (
             ["--walker", "paper"],
-            {"recipe": "paper", "estimator": "sampled", "guidance": 0, "reward_shaping": True, "baseline": "none"}
+            {"recipe": "paper", "estimator": "sampled", "reward_shaping": True, "baseline": "none"}
             | {"uses_entities": True, "rollouts": 20},
         ),
-        (["--no-reward-shaping", "--guidance", "0"], {"recipe": "modern", "guidance": 0, "reward_shaping": False}),
-        (["--no-reward-shaping"], {"guidance": MODERN.guidance, "reward_shaping": False}),
-        (["--guidance", "0.7"], {"guidance": 0.7, "reward_shaping": True}),
+        (["--no-reward-shaping"], {"recipe": "modern", "reward_shaping": False}),
         (["--action-dropout", "0.25", "--seed", "7"], {"action_dropout": 0.25, "seed": 7}),
-        (["--walker", "minerva", "--reward-shaping"], {"recipe": "minerva", "reward_shaping": True}),
+        (["--reasoner", "walker", "--walker", "minerva", "--reward-shaping"], {"recipe": "minerva", "reward_shaping": True}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_options(village_folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], expected: dict[str, Any]):
     small = [f"walker.{name}=8" for name in ("dimension", "history_dimension")] + ["scorer.dimension=8", "walk.hops=2"]
+    small += ["scorer.model=complex"]
     command(capsys, "train", "village", *(part for name in small for part in ("--set", name)), *SHORT, *arguments)
-    run = Run.open("runs/village")
+    run = Run.open("runs/village-walker")
     walker = run.settings.walker.model_dump()
     assert {name: walker[name] for name in expected} == expected
-    needs_scorer = bool(walker["reward_shaping"] or walker["guidance"])
-    assert (run.path / "scorer").exists() == needs_scorer
+    assert (run.path / "scorer").exists() == walker["reward_shaping"]
     assert run.settings.scorer.seed == walker["seed"]
-    assert [*api.evaluate(run.path)] == (["policy", "reranked", "scorer", "blend"] if needs_scorer else ["policy"])
+    assert [*api.evaluate(run.path)] == ["policy"]
 
 
 def test_a_scorer_can_be_given(village_folder: Path, trained_walker: Run, capsys: pytest.CaptureFixture[str]):
@@ -193,7 +176,7 @@ def test_a_scorer_can_be_given(village_folder: Path, trained_walker: Run, capsys
 def test_json_is_as_in_the_file(copied: Path, capsys: pytest.CaptureFixture[str]):
     found = json.loads(command(capsys, "evaluate", str(copied), "--json").out)
     written = json.loads((copied / "evaluation-test.json").read_text())
-    assert found | {"blend_weight": written["blend_weight"]} == written
+    assert found == written
 
 
 # Interruption

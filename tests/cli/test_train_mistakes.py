@@ -29,7 +29,7 @@ def school(in_folder: Path) -> Path:
         (["train", "school", "--scorer", "conve", "--set", "scorer.dimension=8"], "scorer.dimension = 8"),
         (["train", "school", "--recipe", "old"], "scorer.recipe = 'old' is not valid"),
         (["train", "school", "--scorer", "complex", "--epochs", "0"], "scorer.epochs = 0 is not valid"),
-        (["train", "school", "--epochs", "0"], "there is nothing to train in 0 epochs"),
+        (["train", "school", "--reasoner", "walker", "--epochs", "0"], "there is nothing to train in 0 epochs"),
         (["train", "school", "--set", "scorer.dimensions=8"], "Did you mean 'scorer.dimension'"),
         (["train", "school", "--out", "school"], "school: the folder is not empty"),
         (["train", "school", "--scorer", "conve", "--set", "scorer.relation_weight=1"], "scorer.relation_weight"),
@@ -53,7 +53,6 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "unknown scorer": (["--reward", "complx"], "there is no scorer 'complx' Did you mean 'complex'?"),
     "unknown folder": (["--reward", "runs/lost"], "there is no scorer 'runs/lost'"),
     "all actions dropped": (["--action-dropout", "1"], "walker.action_dropout = 1.0 is not valid"),
-    "negative guidance": (["--guidance", "-1"], "walker.guidance = -1.0 is not valid"),
     "no epochs": (["--epochs", "0"], "there is nothing to train in 0 epochs"),
     "little memory": (["--set", "walker.memory_mb=1"], "walker.memory_mb = 1 is not valid"),
     "unknown setting": (["--set", "walker.dropout=1"], "there is no setting 'walker.dropout'"),
@@ -94,8 +93,7 @@ def test_no_training_queries(in_folder: Path, capsys: pytest.CaptureFixture[str]
 def test_contradicting_options(village_folder: Path, trained_walker: Run, capsys: pytest.CaptureFixture[str]):
     scorer = str(trained_walker.path / "scorer")
     assert "--reward" in mistake(capsys, "train", "village", *SET, "--scorer", "complex", "--reward", "distmult")
-    alone = ["--no-reward-shaping", "--guidance", "0"]
-    assert "--reward" in mistake(capsys, "train", "village", *SET, *alone, "--reward", scorer)
+    assert "--reward" in mistake(capsys, "train", "village", *SET, "--no-reward-shaping", "--reward", scorer)
     small = ["--set", "scorer.dimension=8"]
     assert "--start" in mistake(capsys, "train", "village", "--scorer", "complex", *small, "--start", str(trained_walker.path))
     assert not Path("runs").exists()

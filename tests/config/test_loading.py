@@ -143,7 +143,7 @@ def test_commented_defaults_describe_every_setting():
 @pytest.mark.parametrize("data", ["default", "umls", "fb15k-237", "nell-995"])
 @pytest.mark.parametrize("to_toml", [settings_toml, commented_toml])
 def test_settings_survive_toml(tmp_path: Path, data: str, to_toml: Callable[[Settings], str]):
-    settings = load_settings(data, overrides=["read.separator=\t", 'read.labels=a "b" \\ é.tsv', "walker.blend_weight=0.3"])
+    settings = load_settings(data, overrides=["read.separator=\t", 'read.labels=a "b" \\ é.tsv', "walker.action_dropout=0.3"])
     (tmp_path / "settings.toml").write_text(to_toml(settings))
     assert load_settings(tmp_path / "settings.toml") == settings == load_run_settings(tmp_path / "settings.toml")
 

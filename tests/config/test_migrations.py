@@ -7,6 +7,7 @@ import pytest
 
 from hopwalk.config.loading import load_run_settings, load_settings
 from hopwalk.config.migrations import (
+    IGNORED_SETTINGS,
     REMOVED_SETTINGS,
     RENAMED_SETTINGS,
     migrated_keys,
@@ -35,7 +36,6 @@ def write_toml(path: Path, name: str, value: str) -> Path:
 OLD_VALUES: dict[str, Any] = {  # none of them is a default
     "walker.learn_valid": True,
     "walker.dev_questions": 7,
-    "walker.reward_weight": 0.5,
     "scorer.learn_valid": True,
     "scorer.candidates": 4096,
     "scorer.picture_height": 20,
@@ -46,7 +46,7 @@ def test_every_renamed_setting_is_tested_and_its_new_name_exists():
     assert OLD_VALUES.keys() == RENAMED_SETTINGS.keys()
     names = {*dotted_names()}
     assert {*RENAMED_SETTINGS.values()} <= names
-    assert names.isdisjoint(RENAMED_SETTINGS) and names.isdisjoint(REMOVED_SETTINGS)
+    assert names.isdisjoint([*RENAMED_SETTINGS, *REMOVED_SETTINGS, *IGNORED_SETTINGS])
 
 
 @pytest.mark.parametrize("name", OLD_VALUES)
@@ -98,24 +98,19 @@ def test_a_removed_setting_cannot_be_set(name: str):
         load_settings(overrides=[f"{name}={str(REMOVED_SETTINGS[name]).lower()}"])
 
 
-@pytest.mark.parametrize(("old", "new"), [("-1.0", "auto"), ("-1", "auto"), ("0.3", 0.3), ("1", 1.0), ('"auto"', "auto")])
-def test_the_blend_weight_of_minus_one_is_auto(tmp_path: Path, old: str, new: float | str):
-    path = write_toml(tmp_path / "old.toml", "walker.blend_weight", old)
-    assert load_settings(path).walker.blend_weight == new == load_run_settings(path).walker.blend_weight
-
-
-def test_settings_that_did_not_exist_get_what_the_run_did(tmp_path: Path):
-    """Walkers of the first version that have no rerank_weight ranked by the policy alone. In a preset, the default holds."""
-    path = write_toml(tmp_path / "settings.toml", "walker.epochs", "3")
-    assert load_run_settings(path).walker.rerank_weight == 0
-    assert load_settings(path).walker.rerank_weight == Settings().walker.rerank_weight > 0
-    assert load_run_settings(write_toml(path, "walker.reward_weight", "0.5")).walker.rerank_weight == 0.5
-    assert load_run_settings(write_toml(path, "walker.rerank_weight", "0.7")).walker.rerank_weight == 0.7
+@pytest.mark.parametrize("value", ["0.0", "0.7", '"auto"'])
+@pytest.mark.parametrize("name", IGNORED_SETTINGS)
+def test_how_the_scorer_took_part_in_the_ranking_is_ignored(tmp_path: Path, name: str, value: str):
+    """Runs and presets that say it open; whether their weights can be used is seen when these are loaded."""
+    path = write_toml(tmp_path / "old.toml", name, value)
+    assert load_settings(path) == Settings() and load_run_settings(path).walker == Settings().walker
+    with pytest.raises(SettingsError, match=f"there is no setting '{name}'"):
+        load_settings(overrides=[f"{name}={value}"])
 
 
 @pytest.mark.parametrize("values", [{}, {"walker": 5}, {"graph": "x", "scorer": [1]}, {"unknown": {"learn_valid": True}}])
 def test_values_that_are_no_groups_are_left_to_validation(values: dict[str, Any]):
-    assert migrated_settings(values, is_complete=True) == values
+    assert migrated_settings(values) == values
 
 
 # Parameters
@@ -145,11 +140,8 @@ def test_parameters(model: str, name: str, new_name: str):
     ("old", "new"),
     [
         ({"paths": 1}, {"policy": 1}),  # without a scorer
-        ({"paths": 1, "scorer": 2, "blend 0.3": 3}, {"policy": 1, "reranked": 1, "scorer": 2, "blend 0.3": 3}),
-        (
-            {"paths": 1, "probability": 4, "scorer": 2, "blend 0.3": 3},
-            {"policy": 4, "reranked": 1, "scorer": 2, "blend 0.3": 3},
-        ),
+        ({"paths": 1, "scorer": 2, "blend 0.3": 3}, {"policy": 1, "scorer": 2, "blend 0.3": 3}),
+        ({"paths": 1, "probability": 4, "scorer": 2, "blend 0.3": 3}, {"policy": 4, "scorer": 2, "blend 0.3": 3}),
         ({"policy": 1, "reranked": 2, "scorer": 3, "blend": 4}, {"policy": 1, "reranked": 2, "scorer": 3, "blend": 4}),
         ({"scorer": 1}, {"scorer": 1}),
         ({}, {}),

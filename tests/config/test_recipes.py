@@ -75,8 +75,9 @@ def test_a_recipe_may_choose_the_beam_and_the_hops():
 def test_recipes_of_walkers(data: str):
     """Settings of the paper's and of MINERVA's walkers that are the same for every data set."""
     paper = load_settings(data, overrides=["walker.recipe=paper"]).walker
-    assert (paper.estimator, paper.rollouts, paper.guidance, paper.reward_shaping) == ("sampled", 20, 0.0, True)
+    assert (paper.estimator, paper.rollouts, paper.reward_shaping) == ("sampled", 20, True)
     assert (paper.dimension, paper.history_dimension, paper.history_layers, paper.baseline) == (200, 200, 3, "none")
     minerva = load_settings(data, overrides=["walker.recipe=minerva"]).walker
-    assert (minerva.reward_shaping, minerva.action_dropout, minerva.guidance, minerva.baseline) == (False, 0.0, 0.0, "average")
-    assert load_settings(data).walker.guidance > 0
+    assert (minerva.reward_shaping, minerva.action_dropout, minerva.baseline) == (False, 0.0, "average")
+    modern = load_settings(data).walker
+    assert (modern.recipe, modern.estimator, modern.reward_shaping) == ("modern", "sum", True)

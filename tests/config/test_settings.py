@@ -19,7 +19,7 @@ def declared_fields() -> Iterator[tuple[str, FieldInfo]]:
 
 
 FIELDS = dict(declared_fields())
-NUMBERS = [name for name, field in FIELDS.items() if field.annotation in (int, float)] + ["walker.blend_weight"]
+NUMBERS = [name for name, field in FIELDS.items() if field.annotation in (int, float)]
 TOO_LARGE = 2**64
 
 
@@ -60,15 +60,6 @@ def test_every_other_setting_is_a_choice_a_switch_or_a_text(name: str):
         assert annotation in (bool, str)
         with pytest.raises(SettingsError, match=rf"{name} = 3 is not valid"):
             changed(Settings(), {name: 3})
-
-
-@pytest.mark.parametrize(("value", "is_valid"), [("auto", True), (0.0, True), (1.5, True), (-1.0, False), ("best", False)])
-def test_a_blend_weight_is_a_number_or_auto(value: float | str, is_valid: bool):
-    if is_valid:
-        assert changed(Settings(), {"walker.blend_weight": value}).walker.blend_weight == value
-    else:
-        with pytest.raises(SettingsError, match=r"walker\.blend_weight"):
-            changed(Settings(), {"walker.blend_weight": value})
 
 
 def test_settings_do_not_change():

@@ -75,26 +75,34 @@ def test_unfinished_runs_are_kept_until_they_are_finished(tmp_path: Path):
 
 
 def test_results_of_the_first_version_have_the_names_of_today(tmp_path: Path):
-    """A walker that is older than re-ranking, with the first version's names of rankings, settings and keys."""
+    """A walker with the first version's names of rankings, settings and keys, and with settings that are gone."""
     mrrs = {"paths": 0.5, "scorer": 0.6, "blend": 0.7}
     content = dict(walker_result("old", mrrs, has_learnt_dev=True).content)
     walker = content["settings"]["walker"]
-    del walker["rerank_weight"]
-    walker |= {"learn_valid": walker.pop("train_on_valid"), "dev_questions": walker.pop("dev_queries"), "blend_weight": -1}
+    walker |= {"learn_valid": walker.pop("train_on_valid"), "dev_questions": walker.pop("dev_queries")}
+    walker |= {"guidance": 0.0, "reward_weight": 0.0, "blend_weight": -1}
     (tmp_path / "walkers").mkdir()
     (tmp_path / "walkers" / "old.json").write_text(json.dumps(content))
     (old,) = Ledger(tmp_path).results
-    assert old.own["rerank_weight"] == 0 and old.own["blend_weight"] == "auto"
-    assert old.trained_on_dev and not old.is_reranked
-    assert not old.fits(WALKER)
-    assert old.mrr("test", "policy") == old.mrr("test", "reranked") == 50
-    assert (old.mrr("test", "scorer"), old.mrr("test", "blend")) == (60, 70)
+    assert old.trained_on_dev and old.fits(WALKER)
+    assert (old.mrr("test"), old.mrr("test", "scorer")) == (50, 60)
 
 
 def test_a_walker_that_started_from_another_is_not_a_run_of_its_settings():
-    mrrs = {"policy": 0.4, "reranked": 0.5}
+    mrrs = {"policy": 0.4}
     assert walker_result("own", mrrs).fits(WALKER)
     assert not walker_result("started", mrrs, started_from={"weights_sha256": "12"}).fits(WALKER)
+
+
+def test_a_propagation_model_is_found_by_its_own_settings_too():
+    spec = Scope().scorer("umls", "propagation", "modern")
+    own = spec.settings.propagation.model_dump()
+    result = Result("scorer", scorer_content(spec, propagation=own | {"seed": 5}))
+    assert result.fits(spec) and not result.is_embedding_scorer
+    assert not Result("scorer", scorer_content(spec, propagation=own | {"layers": 7})).fits(spec)
+    assert not result.was_cut(10**6)  # its budget is a number of queries
+    about = {"kind": "scorer", "settings": spec.settings.scorer.model_dump(), "best_epoch": 5, "epochs": 5}
+    assert not walker_result("x", {"policy": 0.5}, scorer=about).has_cut_scorer
 
 
 def test_an_ensemble_is_cut_short_if_a_member_is(tmp_path: Path):

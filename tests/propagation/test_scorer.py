@@ -83,7 +83,9 @@ def test_log_odds_of_reached_are_those_of_all_tails(calibration: Calibration):
     scorer.calibration = calibration
     heads, relations = queries(12)
     expected = scorer.log_odds_of_all_tails(torch.from_numpy(heads).long(), torch.from_numpy(relations).long())
-    assert np.allclose(scorer.log_odds_of_reached(scorer.score_reached(heads, relations)).dense(E), expected.detach().numpy(), atol=1e-5)
+    assert np.allclose(
+        scorer.log_odds_of_reached(scorer.score_reached(heads, relations)).dense(E), expected.detach().numpy(), atol=1e-5
+    )
 
 
 def test_another_graph_has_the_same_model():

@@ -9,7 +9,7 @@ import torch
 
 import hopwalk
 from hopwalk import api
-from hopwalk.config.settings import PropagationSettings, Settings, changed
+from hopwalk.config.settings import PropagationSettings, changed
 from hopwalk.errors import DataError
 from hopwalk.learning.run import Run
 from hopwalk.propagation.budget import fit_budget
@@ -18,27 +18,12 @@ from hopwalk.propagation.queries import QuerySampler
 from hopwalk.propagation.scorer import PropagationScorer
 from tests.support.helpers import dataset_of
 from tests.support.stopping import StopAt, Stopped, result_of
-from tests.support.villages import VILLAGE, settings_of
-
-TINY = {
-    "scorer.model": "propagation",
-    "propagation.layers": 2,
-    "propagation.width": 8,
-    "propagation.attention_width": 4,
-    "propagation.queries": 1200,
-    "propagation.evaluations": 3,
-    "propagation.learning_rate": 0.02,
-    "propagation.averaging": 0.9,
-}
+from tests.support.villages import VILLAGE, propagation_of, settings_of, train_walker
 
 
-def tiny(**values: object) -> Settings:
-    return changed(settings_of(), TINY | {f"propagation.{name}": value for name, value in values.items()})
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return api.train_scorer(VILLAGE, tiny(), out=tmp_path_factory.mktemp("propagation") / "run").path
+@pytest.fixture
+def trained(propagation_run: Path) -> Path:
+    return propagation_run
 
 
 def test_it_learns_a_rule_of_two_hops(trained: Path):
@@ -58,14 +43,15 @@ def test_scores_of_triples_are_those_of_all_tails(trained: Path):
 
 def test_a_killed_training_resumes_to_the_same_bits(tmp_path: Path, trained: Path, checkpoints: None):
     with pytest.raises(Stopped):
-        api.train_scorer(VILLAGE, tiny(), out=tmp_path / "run", callbacks=[StopAt(3, 2)])
-    run = api.train_scorer(VILLAGE, tiny(), out=tmp_path / "run", resume=True)
+        api.train_scorer(VILLAGE, propagation_of(), out=tmp_path / "run", callbacks=[StopAt(3, 2)])
+    run = api.train_scorer(VILLAGE, propagation_of(), out=tmp_path / "run", resume=True)
     assert result_of(run) == result_of(Run.open(trained))
 
 
 def test_it_rewards_a_walker(tmp_path: Path, trained: Path):
-    run = api.train(VILLAGE, settings_of({"walker.guidance": 0.0, "walker.epochs": 1}), out=tmp_path / "run", scorer=trained)
-    assert run.is_finished and {*api.evaluate(run.path)} == {"policy", "reranked", "scorer", "blend"}
+    run = train_walker(VILLAGE, settings_of({"walker.epochs": 1}), out=tmp_path / "run", scorer=trained)
+    assert run.is_finished and {*api.evaluate(run.path)} == {"policy"}
+    assert "propagation, in the folder `scorer`" in (run.path / "card.md").read_text()
 
 
 def test_it_is_a_member_of_an_ensemble(tmp_path: Path, trained: Path, village_run: Path):
@@ -76,7 +62,7 @@ def test_it_is_a_member_of_an_ensemble(tmp_path: Path, trained: Path, village_ru
 def test_without_training_queries(tmp_path: Path):
     empty = dataset_of([("a", "r", "b")])
     with pytest.raises(DataError, match="no training queries"):
-        api.train_scorer(replace(empty, train=empty.train[:0]), tiny(), out=tmp_path / "run")
+        api.train_scorer(replace(empty, train=empty.train[:0]), propagation_of(), out=tmp_path / "run")
 
 
 # Queries
@@ -130,12 +116,12 @@ def test_every_query_is_asked_once_in_a_pass():
 
 def test_a_budget_of_time_becomes_a_number_of_queries():
     """The number depends on the machine; that it grows with the time does not."""
-    short, long = (fit_budget(VILLAGE, tiny(), minutes).propagation.queries for minutes in (0.2, 2.0))
+    short, long = (fit_budget(VILLAGE, propagation_of(), minutes).propagation.queries for minutes in (0.2, 2.0))
     assert 1 <= short < long
 
 
 def test_trained_on_dev_its_graph_has_the_dev_facts(tmp_path: Path):
-    run = api.train_scorer(VILLAGE, changed(tiny(queries=50), {"scorer.train_on_valid": True}), out=tmp_path / "run")
+    run = api.train_scorer(VILLAGE, changed(propagation_of(queries=50), {"scorer.train_on_valid": True}), out=tmp_path / "run")
     scorer = api.load_scorer(run.path)
     assert isinstance(scorer, PropagationScorer)
     assert len(scorer.engine.graph.tails) == 2 * (len(VILLAGE.facts) + len(VILLAGE.valid))

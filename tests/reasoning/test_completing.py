@@ -2,7 +2,6 @@
 
 import json
 import time
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -10,11 +9,10 @@ import polars as pl
 import pytest
 
 from hopwalk import api
-from hopwalk.config.settings import changed
 from hopwalk.errors import HopwalkError, SettingsError, UnknownNameError
 from hopwalk.reasoning.completing import COLUMNS, FORMATS
 from hopwalk.reasoning.reasoner import Reasoner
-from hopwalk.walker.decoding import Decoder
+from hopwalk.reasoning.walker_model import WalkerModel
 from tests.support.villages import VILLAGE
 
 
@@ -32,7 +30,7 @@ def test_held_out_facts_are_found(reasoner: Reasoner, tmp_path: Path):
     assert not proposed & known
     hidden = {fact for fact in VILLAGE.labels_of(VILLAGE.test) if any(fact[:2] == (head, "uncle") for head, _, _ in known)}
     assert len(proposed & hidden) >= 0.5 * len(hidden)
-    assert all(confidence >= 0.05 for confidence in table["confidence"].to_list())
+    assert all(probability >= 0.05 for probability in table["probability"].to_list())
     assert all(path.startswith(head) for head, path in table.select("head", "path").rows())
     assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("*.json"))
 
@@ -60,9 +58,7 @@ def test_all_formats_hold_the_same_facts(reasoner: Reasoner, tmp_path: Path):
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_a_resumed_run_writes_the_same_file(reasoner: Reasoner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str):
-    decoder = reasoner.decoder
-    wide = changed(decoder.settings, {"walk.beam": 1024})  # so that few queries are answered at once
-    reasoner = replace(reasoner, decoder=Decoder(decoder.environment, wide, decoder.scorer_logits, decoder.blend_weight))
+    monkeypatch.setattr(WalkerModel, "queries_at_once", 4)
     monkeypatch.setattr(time, "monotonic", count(step=10).__next__)  # time enough for a record after every batch
     whole, target = tmp_path / f"whole{suffix}", tmp_path / f"new{suffix}"
     reasoner.complete(whole, relations=["uncle"], above=0.1)

@@ -8,7 +8,7 @@ from hopwalk import api
 from hopwalk.config.settings import changed
 from hopwalk.reasoning.reasoner import Reasoner
 from tests.support.helpers import dataset_of
-from tests.support.villages import ALONE, VILLAGE, settings_of
+from tests.support.villages import ALONE, VILLAGE, settings_of, train_walker
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +45,12 @@ def test_why_not(tmp_path: Path):
         ("x", "likes", "y"),
     ]
     settings = settings_of(ALONE | {"walk.beam": 1, "walker.epochs": 1})
-    reasoner = api.load(api.train(dataset_of(facts), settings, out=tmp_path / "run").path)
+    reasoner = api.load(train_walker(dataset_of(facts), settings, out=tmp_path / "run").path)
     assert reasoner.explain("a", "likes", "e").why_not == "no path of at most 2 hops leads there"
     assert "no path but the fact itself leads there" in reasoner.explain("a", "likes", "x").why_not
     unreached = [found for tail in ("c", "y", "b") if (found := reasoner.explain("a", "likes", tail)).why_not]
-    assert unreached and all("its best path is lost at hop" in found.why_not and found.reasons for found in unreached)
+    assert unreached and all("its best path is lost at hop" in found.why_not and not found.reasons for found in unreached)
     narrow = changed(settings, {"graph.fan_out": 1})
-    cut = api.load(api.train(dataset_of(facts), narrow, out=tmp_path / "narrow").path)
+    cut = api.load(train_walker(dataset_of(facts), narrow, out=tmp_path / "narrow").path)
     reasons = {cut.explain("a", "likes", tail).why_not for tail in ("c", "y")}
     assert any("cut by the fan-out limit of 1" in text for text in reasons)

@@ -11,10 +11,8 @@ from hopwalk.reasoning.values import Answer, Edge, ReasoningPath
 
 def test_labels_cannot_break_out_of_a_page():
     evil = "<script>alert(1)</script>\"' \u202e\x00"
-    path = ReasoningPath(evil, (Edge(evil, evil),), -1.0)
-    answers = Answers(
-        [Answer(evil, 1, 0.5, False, -1.0, 0.5, (path,)), Answer(evil, 2, 0.5, True, None, 0.5, ())], evil, evil, hops=2
-    )
+    path = ReasoningPath(evil, (Edge(evil, evil),), 0.9)
+    answers = Answers([Answer(evil, 1, 0.5, False, 0.5, (path,)), Answer(evil, 2, 0.5, True, None, ())], evil, evil, hops=2)
     for shown in (answers.to_html(), whole_page(evil, [answers.to_html()], evil)):
         assert "<script" not in shown and "\u202e" not in shown and "\x00" not in shown
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 import hopwalk
-from hopwalk import api
-from hopwalk.errors import RunError, SettingsError
+from hopwalk.errors import SettingsError
 from hopwalk.reasoning.reasoner import Reasoner
-from tests.support.villages import ALONE, VILLAGE, settings_of
+from tests.support.villages import ALONE, VILLAGE, settings_of, train_walker
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +20,8 @@ def reasoner(uncles_run: Path) -> Reasoner:
 
 def test_its_description(reasoner: Reasoner, village_run: Path):
     size = f"{len(VILLAGE.entities)} entities, 4 relations, {len(VILLAGE.facts)} facts"
-    assert repr(reasoner) == f"Reasoner('test': {size}; 2 hops, beam 32, without a scorer)"
-    assert not reasoner.has_scorer
-    with_scorer = hopwalk.load(village_run)
-    assert with_scorer.has_scorer and repr(with_scorer).endswith("with a scorer)")
+    assert repr(reasoner) == f"Reasoner('test': {size}; paths of ≤ 2 hops)"
+    assert repr(hopwalk.load(village_run / "scorer")) == f"Reasoner('test': {size}; no paths)"
     assert reasoner.card.startswith("# A walker on test")
 
 
@@ -34,10 +31,12 @@ def test_a_run_without_a_card(uncles_run: Path, tmp_path: Path):
     assert hopwalk.load(copied).card == ""
 
 
-def test_a_scorer_cannot_be_loaded(tmp_path: Path):
-    scorer = api.train_scorer(VILLAGE, settings_of(), out=tmp_path / "scorer").path
-    with pytest.raises(RunError, match="not a walker"):
-        api.load(scorer)
+def test_an_embedding_scorer_answers_without_paths(village_run: Path):
+    reasoner = hopwalk.load(village_run / "scorer")
+    answers = reasoner.ask("child 0", "uncle", k=5)
+    assert len(answers) == 5 and not any(answer.paths for answer in answers)
+    assert answers.note == "An embedding model ranked these: it gives no paths."
+    assert reasoner.card.startswith("# ")
 
 
 def test_readable_names_and_keys(tmp_path: Path):
@@ -52,7 +51,7 @@ def test_readable_names_and_keys(tmp_path: Path):
     ]
     (tmp_path / "wiki" / "train.tsv").write_text("".join("\t".join(fact) + "\n" for fact in facts))
     (tmp_path / "wiki" / "labels.tsv").write_text("Q1\tAda\nQ3\tUlm\nP1\tworks for\nP3\tlives in\n")
-    run = api.train(hopwalk.load_dataset(tmp_path / "wiki"), settings_of(ALONE | {"walker.epochs": 1}), out=tmp_path / "run")
+    run = train_walker(hopwalk.load_dataset(tmp_path / "wiki"), settings_of(ALONE | {"walker.epochs": 1}), out=tmp_path / "run")
     reasoner = hopwalk.load(run.path)
     answers = reasoner.ask("ada", "Lives In", k=9)
     (ulm,) = [answer for answer in answers if answer.key == "Q3"]

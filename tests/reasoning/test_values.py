@@ -8,12 +8,13 @@ from hopwalk.reasoning.values import Answer, Edge, ReasoningPath
 
 
 def test_paths_in_one_line():
-    path = ReasoningPath("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), -1.0)
+    path = ReasoningPath("steroid", (Edge("affects", "cell"), Edge("affects", "eicosanoid", is_inverse=True)), 0.9)
     assert str(path) == "steroid —affects→ cell ←affects— eicosanoid"
-    assert str(Answer("eicosanoid", 1, 0.5, False, -1.0, None, (path,))) == f"1. eicosanoid (predicted): {path}"
+    assert str(Answer("eicosanoid", 1, 0.5, False, None, (path,))) == f"1. eicosanoid (predicted): {path}"
 
 
 def test_answers_as_json(uncles_run: Path):
     answer = api.load(uncles_run).ask("child 0", "uncle", k=1)[0].to_dict()
     assert json.loads(json.dumps(answer)) == answer
-    assert 0 < answer["path_probability"] <= 1 and answer["paths"][0]["edges"]
+    assert [*answer] == ["entity", "key", "rank", "score", "is_known", "probability", "paths"]
+    assert 0 < answer["paths"][0]["share"] <= 1 and answer["paths"][0]["edges"]

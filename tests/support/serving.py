@@ -11,13 +11,12 @@ from typing import Any
 import requests
 import uvicorn
 
-from hopwalk import api
 from hopwalk.web.app import create_app
 from hopwalk.web.limits import Limits
 from hopwalk.web.runs import RunView, load_runs
 from hopwalk.web.server import bound_socket, server_of
 from tests.support.helpers import Fact, dataset_of
-from tests.support.villages import settings_of, village_of
+from tests.support.villages import settings_of, train_walker, village_of
 
 SCRIPT = "<script>document.title = 'run'</script>"
 IMAGE = "<img src=x onerror=\"document.title='run'\">"
@@ -42,8 +41,8 @@ def train_runs(folder: Path) -> dict[str, RunView]:
     """A small village, and a graph whose labels try to break out of the page."""
     village, hostile = village_of(num_mothers=4), dataset_of(HOSTILE)
     paths = [
-        api.train(village, settings_of(QUICK), out=folder / "village").path,
-        api.train(hostile, settings_of(QUICK | {"walk.hops": 3}), out=folder / "hostile").path,
+        train_walker(village, settings_of(QUICK), out=folder / "village").path,
+        train_walker(hostile, settings_of(QUICK | {"walk.hops": 3}), out=folder / "hostile").path,
     ]
     return load_runs(paths)
 

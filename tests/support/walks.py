@@ -17,9 +17,7 @@ from hopwalk.walker.rollout import Rollouts, roll_out
 # 0 has the children 1 and 2, 1 the child 3, 2 the child 4; 0 lives with 1. Relations: 0 parent_of, 1 lives_with, 2 and 3 their
 # inverses, 4 stay, 5 start.
 FACTS = Triples.of([(0, 0, 1), (0, 0, 2), (1, 0, 3), (2, 0, 4), (0, 1, 1)])
-SMALL = WalkerSettings(
-    dimension=4, history_dimension=6, history_layers=2, guidance=0.0, embedding_dropout=0.0, hidden_dropout=0.0
-)
+SMALL = WalkerSettings(dimension=4, history_dimension=6, history_layers=2, embedding_dropout=0.0, hidden_dropout=0.0)
 
 
 def environment_of(facts: Triples = FACTS, num_entities: int = 5, num_relations: int = 2, **changes: Any) -> Environment:
@@ -47,14 +45,12 @@ def actions_by_walk(actions: ActionSpace) -> list[set[tuple[int, int]]]:
     return [set(edges[start:end]) for start, end in itertools.pairwise(actions.offsets.tolist())]
 
 
-def all_paths(
-    environment: Environment, query: Queries, hops: int, scorer_logits: Tensor | None = None
-) -> list[tuple[list[tuple[int, int]], Tensor]]:
+def all_paths(environment: Environment, query: Queries, hops: int) -> list[tuple[list[tuple[int, int]], Tensor]]:
     """Every path of one query with its log-probability, by walking all of them."""
     states = environment.start(query)
     found: list[tuple[list[tuple[int, int]], Tensor]] = [([], torch.zeros(()))]
     for hop in range(hops):
-        actions = environment.step(states, query, is_last=hop == hops - 1, scorer_logits=scorer_logits)
+        actions = environment.step(states, query, is_last=hop == hops - 1)
         walks = actions.walks
         edges = list(zip(actions.relations.tolist(), actions.tails.tolist(), strict=True))
         found = [([*found[walks[n]][0], edges[n]], found[walks[n]][1] + actions.log_probs[n]) for n in range(len(edges))]
@@ -72,6 +68,5 @@ def rollouts_of(environment: Environment, queries: Queries, *, hops: int, rollou
         hops=hops,
         rollouts=rollouts,
         action_dropout_rate=rate,
-        scorer_logits=None,
         generator=generator,
     )

@@ -63,21 +63,6 @@ def test_known_answers_are_blocked_unless_they_are_requested():
     assert not {1, 2} & set(new.entities.tolist()) and {1, 2} < set(everything.entities.tolist())
 
 
-def test_guidance_counts_on_the_last_hop():
-    environment = environment_of(guidance=1.0)
-    scorer_logits = torch.tensor([[0.0, 0.0, 0.0, 50.0, 0.0]])
-    found = beam_search(environment, queries_of((0, 1)), hops=2, beam=50, scorer_logits=scorer_logits).reached()
-    assert found.entities[0] == 3
-
-
-def test_reranking_adds_the_log_of_the_scorers_probability():
-    environment, queries = environment_of(), queries_of((0, 1), (1, 2))
-    searched = beam_search(environment, queries, hops=2, beam=4)
-    logits = torch.randn(2, 5, generator=torch.Generator().manual_seed(0))
-    expected = searched.all_scores() + 0.5 * torch.sigmoid(logits).log()
-    assert torch.allclose(searched.reranked(logits, 0.5).all_scores(), expected, atol=1e-5)
-
-
 def test_entities_can_be_left_out():
     environment, queries = environment_of(), queries_of((0, 1), (0, 1))
     searched = beam_search(environment, queries, hops=2, beam=10)

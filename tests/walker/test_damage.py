@@ -15,12 +15,12 @@ from hopwalk.walker import runs
 from tests.support.commands import mistake
 from tests.support.damage import cut, flip, remove, say, write
 from tests.support.stopping import StopAt, Stopped, watching
-from tests.support.villages import VILLAGE, settings_of
+from tests.support.villages import VILLAGE, settings_of, train_walker
 
 
 def test_runs_of_another_kind(trained_walker: Run):
     with pytest.raises(RunError, match=r"this is a run of kind 'scorer', not a walker\. Train a walker"):
-        api.load(trained_walker.path / "scorer")
+        runs.load_decoder(Run.open(trained_walker.path / "scorer"))
     with pytest.raises(RunError, match="this is a run of kind 'walker', not a scorer"):
         api.load_scorer(trained_walker.path)
 
@@ -39,11 +39,6 @@ def _weights_that_are_not_finite(run: Path) -> None:
     Run(run).save_weights({name: file.array(name) * np.float32(np.nan) for name in file.names}, "walker")
 
 
-def _scorer_of_other_data(run: Path) -> None:
-    about = Run(run / "scorer").about
-    Run(run / "scorer").write_about(about | {"dataset": about["dataset"] | {"fingerprint": "0" * 64}})
-
-
 DAMAGES: dict[str, tuple[Callable[[Path], None], type[HopwalkError], str]] = {
     "a flipped bit": (flip("weights.safetensors"), SavedFileError, "its content does not fit its checksum"),
     "cut off": (cut("weights.safetensors", 300), SavedFileError, "this is not a whole hopwalk file"),
@@ -52,11 +47,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], type[HopwalkError], str]] = {
     "weights of another size": (_weights_of_another_size, SavedFileError, "the shape of entities is not that of the model"),
     "weights that are not finite": (_weights_that_are_not_finite, SavedFileError, "has values that are not finite"),
     "dataset, a flipped bit": (flip("dataset.safetensors"), SavedFileError, "its content does not fit its checksum"),
-    "no scorer": (remove("scorer"), RunError, "there is no such folder"),
-    "a scorer cut off": (cut("scorer/weights.safetensors", 300), SavedFileError, "this is not a whole hopwalk file"),
-    "a scorer of other data": (_scorer_of_other_data, RunError, "the run was trained on other data"),
-    "blend a text": (say(blend_weight="half"), RunError, "the weight of the blend cannot be read"),
-    "blend nothing": (say(blend_weight=None), RunError, "the weight of the blend cannot be read"),
+    "calibration a text": (say(calibration="half"), RunError, "its calibration cannot be read"),
+    "slope a text": (say(calibration={"slope": "steep"}), RunError, "its calibration cannot be read"),
     "another kind": (say(kind="runner"), HopwalkError, "a run of kind 'runner'"),
     "settings of the future": (write("settings.toml", "[walker]\nwings = 2\n"), RunError, "there is no setting"),
 }
@@ -72,6 +64,12 @@ def test_damaged_runs_are_refused(copied: Path, capsys: pytest.CaptureFixture[st
     assert message in mistake(capsys, "evaluate", str(copied))
 
 
+def test_the_scorer_is_not_needed_to_answer(copied: Path, trained_walker: Run):
+    """It rewarded the walker in training; answers are ranked by the policy alone."""
+    remove("scorer")(copied)
+    assert api.load(copied).ask("child 0", "uncle") == api.load(trained_walker.path).ask("child 0", "uncle")
+
+
 @pytest.mark.parametrize(
     "damage", [flip("checkpoint.safetensors"), cut("checkpoint.safetensors", 300), flip("weights.safetensors")]
 )
@@ -80,7 +78,7 @@ def test_damaged_checkpoints_are_not_resumed(
 ):
     settings, scorer = settings_of({"walker.epochs": 2}), trained_walker.path / "scorer"
     with pytest.raises(Stopped):
-        api.train(VILLAGE, settings, out=tmp_path / "run", scorer=scorer, make_callbacks=watching("walker", StopAt(2, 1)))
+        train_walker(VILLAGE, settings, out=tmp_path / "run", scorer=scorer, make_callbacks=watching("walker", StopAt(2, 1)))
     damage(tmp_path / "run")
     with pytest.raises(SavedFileError):
-        api.train(VILLAGE, settings, out=tmp_path / "run", scorer=scorer, resume=True)
+        train_walker(VILLAGE, settings, out=tmp_path / "run", scorer=scorer, resume=True)

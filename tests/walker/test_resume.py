@@ -18,21 +18,19 @@ from hopwalk.errors import HopwalkError, RunError
 from hopwalk.learning import training
 from hopwalk.learning.run import Run
 from hopwalk.walker import policy, runs
-from hopwalk.walker.decoding import BLEND_WEIGHTS
 from tests.support.commands import command
 from tests.support.stopping import Recorder, StopAt, Stopped, results_of, watching
-from tests.support.villages import ALONE, SET, VILLAGE, settings_of, village_of
+from tests.support.villages import ALONE, SET, VILLAGE, settings_of, train_walker, village_of
 
 # Stopped and resumed
 
 CASES: dict[str, dict[str, Any]] = {
-    "guided": {"walker.history_layers": 2},
+    "two layers": {"walker.history_layers": 2},
     "sampled, with decay and a baseline": {
         "walker.estimator": "sampled",
         "walker.baseline": "average",
         "walker.entropy_decay": 0.9,
         "walker.learning_rate_decay": 0.8,
-        "walker.guidance": 0.0,
     },
     "sparse rows": {**ALONE, "walker.gradient_clip": 0.1, "walker.evaluate_every": 2},
 }
@@ -43,17 +41,17 @@ def test_stopped_anywhere_the_result_is_the_same(tmp_path: Path, checkpoints: No
     if case == "sparse rows":
         monkeypatch.setattr(policy, "MOST_DENSE_ENTITIES", 10)
     settings = settings_of(CASES[case])
-    whole = api.train(VILLAGE, settings, out=tmp_path / "whole")
+    whole = train_walker(VILLAGE, settings, out=tmp_path / "whole")
     expected, every = results_of(whole), settings.walker.evaluate_every
     counts = [record["unique_paths"] for record in whole.history]
     assert counts == sorted({*counts})  # they grow, so a count that began again would show
     for epoch, batch in ((1, 2), (2, 0), (3, 1), (4, 4), (4, 0)):  # 0: evaluated, but not saved yet
         folder = tmp_path / f"{epoch}-{batch}"
         with pytest.raises(Stopped):
-            api.train(VILLAGE, settings, out=folder, make_callbacks=watching("walker", StopAt(epoch, batch)))
+            train_walker(VILLAGE, settings, out=folder, make_callbacks=watching("walker", StopAt(epoch, batch)))
         assert Run.open(folder).about["status"] == "training"
         recorder = Recorder()
-        run = api.train(VILLAGE, settings, out=folder, resume=True, make_callbacks=watching("walker", recorder))
+        run = train_walker(VILLAGE, settings, out=folder, resume=True, make_callbacks=watching("walker", recorder))
         assert recorder.batches[0] == ((epoch - 1) // every * every + 1, 1)  # resumed, not begun again
         assert results_of(run) == expected
         assert not run.checkpoint_path.exists()
@@ -68,12 +66,12 @@ def test_stopped_again_and_again(tmp_path: Path, checkpoints: None, trained_walk
 
     for callbacks in (watching("scorer", StopAt(3, 1)), stop, watching("walker", StopAt(3, 1))):
         with pytest.raises(Stopped):
-            api.train(VILLAGE, settings, out=out, resume=True, make_callbacks=callbacks)
+            train_walker(VILLAGE, settings, out=out, resume=True, make_callbacks=callbacks)
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         patch.setattr(runs, "write_card", stop)  # trained, but not finished yet
-        api.train(VILLAGE, settings, out=out, resume=True)
+        train_walker(VILLAGE, settings, out=out, resume=True)
     assert Run.open(out).about["status"] == "training"
-    run = api.train(VILLAGE, settings, out=out, resume=True)
+    run = train_walker(VILLAGE, settings, out=out, resume=True)
     assert results_of(run) == results_of(trained_walker)
 
 
@@ -84,15 +82,15 @@ def test_ctrl_c_leaves_a_usable_run(
     monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0 if has_checkpoint else 1000.0)
     settings, out = trained_walker.settings, tmp_path / "run"
     stop = watching("walker", StopAt(3, 2, KeyboardInterrupt))
-    run = api.train(VILLAGE, settings, out=out, make_callbacks=stop)
+    run = train_walker(VILLAGE, settings, out=out, make_callbacks=stop)
     about = run.about
     assert (about["status"], about["epochs"]) == ("interrupted", 2)
     assert about["valid_mrr"] == max(record["valid_mrr"] for record in run.history)
-    assert about["blend_weight"] in BLEND_WEIGHTS
-    assert api.evaluate(out, "valid")["reranked"].tails.mrr == about["valid_mrr"]
+    assert about["calibration"]["slope"] >= 0  # of what it has learnt so far
+    assert api.evaluate(out, "valid")["policy"].tails.mrr == about["valid_mrr"]
     assert "interrupted after 2 epochs" in (out / "card.md").read_text()
     recorder = Recorder()
-    run = api.train(VILLAGE, settings, out=out, resume=True, make_callbacks=watching("walker", recorder))
+    run = train_walker(VILLAGE, settings, out=out, resume=True, make_callbacks=watching("walker", recorder))
     assert recorder.batches[0] == (3 if has_checkpoint else 1, 1)
     assert results_of(run) == results_of(trained_walker)
 
@@ -101,29 +99,29 @@ def test_ctrl_c_soon_after_resuming_keeps_the_run_as_it_was(tmp_path: Path, trai
     settings, out = trained_walker.settings, tmp_path / "run"
     for epoch in (3, 1):
         stop = watching("walker", StopAt(epoch, 1, KeyboardInterrupt))
-        run = api.train(VILLAGE, settings, out=out, resume=True, make_callbacks=stop)
+        run = train_walker(VILLAGE, settings, out=out, resume=True, make_callbacks=stop)
         assert (run.about["status"], run.about["epochs"]) == ("interrupted", 2)
-    assert results_of(api.train(VILLAGE, settings, out=out, resume=True)) == results_of(trained_walker)
+    assert results_of(train_walker(VILLAGE, settings, out=out, resume=True)) == results_of(trained_walker)
 
 
 def test_ctrl_c_before_the_first_evaluation(tmp_path: Path, trained_walker: Run):
     stop = watching("walker", StopAt(1, 1, KeyboardInterrupt))
-    run = api.train(VILLAGE, trained_walker.settings, out=tmp_path / "run", make_callbacks=stop)
+    run = train_walker(VILLAGE, trained_walker.settings, out=tmp_path / "run", make_callbacks=stop)
     assert (run.about["status"], run.about["epochs"], run.about["valid_mrr"]) == ("interrupted", 0, None)
     assert api.evaluate(run.path)["policy"].tails.num_queries == len(VILLAGE.test)
-    run = api.train(VILLAGE, trained_walker.settings, out=run.path, resume=True)
+    run = train_walker(VILLAGE, trained_walker.settings, out=run.path, resume=True)
     assert results_of(run) == results_of(trained_walker)
 
 
 def test_ctrl_c_while_the_scorer_is_trained(tmp_path: Path, trained_walker: Run):
     stop = watching("scorer", StopAt(3, 1, KeyboardInterrupt))
-    run = api.train(VILLAGE, trained_walker.settings, out=tmp_path / "run", make_callbacks=stop)
+    run = train_walker(VILLAGE, trained_walker.settings, out=tmp_path / "run", make_callbacks=stop)
     assert run.about["status"] == Run.open(run.path / "scorer").about["status"] == "interrupted"
     api.evaluate(run.path / "scorer")
     with pytest.raises(RunError, match=r"the walker has no weights yet\. Resume its training"):
         api.load(run.path)
     recorder = Recorder()
-    run = api.train(VILLAGE, trained_walker.settings, out=run.path, resume=True, make_callbacks=watching("walker", recorder))
+    run = train_walker(VILLAGE, trained_walker.settings, out=run.path, resume=True, make_callbacks=watching("walker", recorder))
     assert recorder.records == run.history
     assert results_of(run) == results_of(trained_walker)
 
@@ -131,7 +129,7 @@ def test_ctrl_c_while_the_scorer_is_trained(tmp_path: Path, trained_walker: Run)
 def test_resuming_a_finished_run_does_nothing(copied: Path, trained_walker: Run):
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in copied.rglob("*.*")}
     recorder = Recorder()
-    api.train(VILLAGE, trained_walker.settings, out=copied, resume=True, make_callbacks=lambda _: [recorder])
+    train_walker(VILLAGE, trained_walker.settings, out=copied, resume=True, make_callbacks=lambda _: [recorder])
     assert recorder.batches == []
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in copied.rglob("*.*")} == before
 
@@ -200,8 +198,8 @@ def test_killed_while_the_folder_of_the_scorer_is_made(
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         patch.setattr(shutil, "copytree", copy_part)
         patch.setattr("hopwalk.learning.run.settings_toml", write_part)
-        api.train(VILLAGE, settings, out=tmp_path / "run", scorer=given)
-    run = api.train(VILLAGE, settings, out=tmp_path / "run", scorer=given, resume=True)
+        train_walker(VILLAGE, settings, out=tmp_path / "run", scorer=given)
+    run = train_walker(VILLAGE, settings, out=tmp_path / "run", scorer=given, resume=True)
     assert results_of(run)[0] == results_of(trained_walker)[0]
 
 
@@ -209,9 +207,9 @@ def test_resuming_with_a_scorer_given_later(tmp_path: Path, trained_walker: Run,
     """The run has begun to train a scorer of its own: it is neither used half trained nor taken for the given one."""
     settings, out = settings_of({"scorer.seed": 1}), tmp_path / "run"
     with pytest.raises(Stopped):
-        api.train(VILLAGE, settings, out=out, make_callbacks=watching("scorer", StopAt(2, 1)))
+        train_walker(VILLAGE, settings, out=out, make_callbacks=watching("scorer", StopAt(2, 1)))
     try:
-        run = api.train(VILLAGE, settings, out=out, scorer=trained_walker.path / "scorer", resume=True)
+        run = train_walker(VILLAGE, settings, out=out, scorer=trained_walker.path / "scorer", resume=True)
     except HopwalkError:
         return
     assert Run.open(run.path / "scorer").about["status"] == "finished"
@@ -224,12 +222,12 @@ def test_other_data_is_refused(trained_walker: Run):
     before = results_of(trained_walker)
     for other in (village_of(15), replace(VILLAGE, valid=VILLAGE.test, test=VILLAGE.valid)):
         with pytest.raises(RunError, match="the run was trained on other data"):
-            api.train(other, trained_walker.settings, out=trained_walker.path, resume=True)
+            train_walker(other, trained_walker.settings, out=trained_walker.path, resume=True)
     assert results_of(trained_walker) == before
 
 
 def test_a_run_of_another_kind_is_refused(copied: Path, trained_walker: Run):
     with pytest.raises(RunError, match="a run of kind 'scorer', not a walker"):
-        api.train(VILLAGE, trained_walker.settings, out=copied / "scorer", resume=True)
+        train_walker(VILLAGE, trained_walker.settings, out=copied / "scorer", resume=True)
     with pytest.raises(RunError, match="a run of kind 'walker', not a scorer"):
         api.train_scorer(VILLAGE, trained_walker.settings, out=copied, resume=True)

@@ -4,7 +4,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,15 @@ from hopwalk import api
 from hopwalk.config.loading import load_settings
 from hopwalk.config.migrations import migrated_parameter
 from hopwalk.errors import DataError, HopwalkError, MissingPackageError
+from hopwalk.learning.calibration import calibrate
 from hopwalk.learning.callbacks import TrainingPlan
 from hopwalk.learning.evaluation import Evaluation
 from hopwalk.learning.run import Run
 from hopwalk.walker import runs
-from hopwalk.walker.decoding import BLEND_WEIGHTS, blend_name
 from hopwalk.walker.environment import Queries
 from tests.support.helpers import FAMILY, dataset_of
 from tests.support.stopping import Recorder, results_of
-from tests.support.villages import ALONE, VILLAGE, settings_of
+from tests.support.villages import ALONE, VILLAGE, settings_of, train_walker
 
 
 def numbers_of(found: Mapping[str, Evaluation]) -> dict[str, dict[str, Any]]:
@@ -36,7 +36,7 @@ def numbers_of(found: Mapping[str, Evaluation]) -> dict[str, dict[str, Any]]:
 def uncles_walker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run without a scorer, trained with either estimator of the gradient."""
     values = {"walker.estimator": request.param, "walker.rollouts": 10, "walker.epochs": 12, "walker.hidden_dropout": 0.0}
-    return api.train(VILLAGE, settings_of(ALONE | values), out=tmp_path_factory.mktemp(request.param) / "run")
+    return train_walker(VILLAGE, settings_of(ALONE | values), out=tmp_path_factory.mktemp(request.param) / "run")
 
 
 # Learning
@@ -54,7 +54,7 @@ def test_a_rule_is_learnt(uncles_walker: Run):
 def test_the_best_path_is_the_rule(uncles_walker: Run):
     decoder, triples = runs.load_decoder(uncles_walker), VILLAGE.test
     queries = Queries(*(torch.tensor(ids.tolist()) for ids in (triples.heads, triples.relations)))
-    found = decoder.search(queries, None).reached()
+    found = decoder.search(queries).reached()
     rule = [VILLAGE.relations.id("mother"), VILLAGE.relations.id("brother")]
     num_explained = 0
     for row, answer in enumerate(triples.tails.tolist()):
@@ -68,24 +68,23 @@ def test_the_best_path_is_the_rule(uncles_walker: Run):
 
 def test_a_walker_without_a_scorer(uncles_walker: Run):
     assert not (uncles_walker.path / "scorer").exists()
-    decoder = runs.load_decoder(uncles_walker)
-    assert (decoder.scorer_logits, decoder.blend_weight, uncles_walker.about["blend_weight"]) == (None, None, None)
     assert [*api.evaluate(uncles_walker.path)] == ["policy"]
     card = (uncles_walker.path / "card.md").read_text()
     assert "| scorer | none |" in card
-    assert "the paper's: the scorer has no part in the walk" in card
     assert "1 at the answer, 0 elsewhere" in card
-    assert "blend" not in card
+    assert (
+        "| answers are ranked by | the probability of the policy's paths, as in the paper; the scorer has no part in it |" in card
+    )
 
 
-@pytest.mark.parametrize("values", [{}, ALONE, {"walker.estimator": "sampled"}], ids=["guided", "alone", "sampled"])
+@pytest.mark.parametrize("values", [{}, ALONE, {"walker.estimator": "sampled"}], ids=["shaped", "alone", "sampled"])
 def test_training_that_diverges_is_an_error(tmp_path: Path, trained_walker: Run, values: dict[str, Any]):
     settings = settings_of(values)  # a walker as small as this diverges only at a rate beyond what settings allow
     settings = settings.model_copy(update={"walker": settings.walker.model_copy(update={"learning_rate": 1e30})})
     with pytest.raises(
         HopwalkError, match=r"training diverged: .*\. Set a smaller walker\.learning_rate, or walker\.gradient_clip"
     ):
-        api.train(VILLAGE, settings, out=tmp_path / "run", scorer=trained_walker.path / "scorer")
+        train_walker(VILLAGE, settings, out=tmp_path / "run", scorer=trained_walker.path / "scorer")
 
 
 # Seeds
@@ -101,7 +100,7 @@ def test_the_seed_decides_everything(tmp_path: Path, num_threads: int):
         for number, seed in enumerate((5, 5, 6)):
             torch.manual_seed(number)  # randomness of the process must not matter
             settings = settings_of(LARGE | {"walker.seed": seed, "walker.history_layers": 2})
-            results.append(results_of(api.train(VILLAGE, settings, out=tmp_path / str(number))))
+            results.append(results_of(train_walker(VILLAGE, settings, out=tmp_path / str(number))))
     finally:
         torch.set_num_threads(before)
     assert results[0] == results[1]
@@ -114,7 +113,7 @@ def test_the_seed_decides_everything(tmp_path: Path, num_threads: int):
 def test_epochs_differ_in_their_random_numbers(tmp_path: Path):
     """The losses of a policy that does not change differ only by the order of queries, dropout and sampling."""
     settings = settings_of(ALONE | {"walker.learning_rate": 1e-30})
-    history = api.train(VILLAGE, settings, out=tmp_path / "run").history
+    history = train_walker(VILLAGE, settings, out=tmp_path / "run").history
     assert len({record["loss"] for record in history}) == 4
     assert len({record["valid_mrr"] for record in history}) == 1
 
@@ -131,10 +130,8 @@ def test_a_run_folder(trained_walker: Run):
     assert (about["kind"], about["status"], about["epochs"]) == ("walker", "finished", 4)
     assert load_settings(trained_walker.path / "settings.toml") == settings_of()
     card = (trained_walker.path / "card.md").read_text()
-    assert "guided by the scorer's logit in the last hop (initial weight 0.3, learnt)" in card
     assert "shaped by the scorer" in card
     assert "complex, in the folder `scorer`" in card
-    assert f"| weight of paths in the blend | {about['blend_weight']:g}, chosen on dev |" in card
     assert f"{100 * about['valid_mrr']:.2f}" in card
 
 
@@ -145,7 +142,6 @@ def test_the_history_has_the_values_of_the_papers_figures(trained_walker: Run):
         assert all(0 <= share <= 1 for share in shares)
         assert record["reward"] > record["hits"] > record["false_negative_hits"] > 0  # other ends are rewarded a little
         assert record["entropy"] > 0
-        assert record["guidance"] != 0.3  # learnt
         assert record["valid_num_queries"] == len(VILLAGE.valid)
     # No more paths than walks: 5 for each query in each epoch.
     assert 0 < trained_walker.history[0]["unique_paths"] <= 1.02 * 5 * len(VILLAGE.train)
@@ -160,7 +156,7 @@ def test_callbacks_are_called_in_both_trainings(tmp_path: Path):
         return [recorders[plan.kind]]
 
     settings = settings_of({"walker.epochs": 2})
-    run = api.train(VILLAGE, settings, out=tmp_path / "run", make_callbacks=make)
+    run = train_walker(VILLAGE, settings, out=tmp_path / "run", make_callbacks=make)
     assert {kind: plan.epochs for kind, plan in plans.items()} == {"scorer": 4, "walker": 2}
     forecast = plans["walker"].forecast
     assert plans["scorer"].forecast is None and forecast is not None
@@ -178,14 +174,13 @@ def test_a_folder_can_be_copied(copied: Path, trained_walker: Run):
     assert numbers_of(api.evaluate(moved)) == numbers_of(api.evaluate(trained_walker.path))
     decoders = [runs.load_decoder(Run.open(path)) for path in (trained_walker.path, moved)]
     original, copy = (decoder.scores(VILLAGE.test.heads, VILLAGE.test.relations) for decoder in decoders)
-    assert all(np.array_equal(original[name], copy[name]) for name in original)
+    assert np.array_equal(original, copy)
 
 
-def test_evaluate_writes_what_it_gives(copied: Path, trained_walker: Run):
+def test_evaluate_writes_what_it_gives(copied: Path):
     found = api.evaluate(copied)
     written = json.loads((copied / "evaluation-test.json").read_text())
-    assert written["blend_weight"] == trained_walker.about["blend_weight"]
-    assert [*written] == ["policy", "reranked", "scorer", "blend", "blend_weight"]
+    assert [*written] == [*found] == ["policy"]
     for name, numbers in numbers_of(found).items():
         assert written[name] == json.loads(json.dumps(numbers))
         assert (numbers["tails"]["num_queries"], numbers["heads"]["num_queries"]) == (len(VILLAGE.test), 0)
@@ -197,53 +192,44 @@ def test_evaluate_writes_what_it_gives(copied: Path, trained_walker: Run):
 
 def test_the_untrained_control_of_a_run(copied: Path):
     found = numbers_of(api.evaluate(copied, untrained_control=True))
-    own = ["policy", "reranked", "scorer", "blend"]
-    assert [*found] == [*own, "untrained_policy", "untrained_reranked", "untrained_blend"]
+    assert [*found] == ["policy", "untrained_policy"]
     assert found["untrained_policy"] != found["policy"]
-    assert {name: found[name] for name in own} == numbers_of(api.evaluate(copied))
-    assert {*json.loads((copied / "evaluation-test.json").read_text())} == {*own, "blend_weight"}  # of the last evaluation
+    assert found["policy"] == numbers_of(api.evaluate(copied))["policy"]
+    assert [*json.loads((copied / "evaluation-test.json").read_text())] == ["policy"]  # of the last evaluation
 
 
-def test_the_scorer_alone_ranks_as_its_own_run_does(trained_walker: Run):
-    of_walker, of_scorer = (api.evaluate(path)["scorer"] for path in (trained_walker.path, trained_walker.path / "scorer"))
-    assert of_walker.tails.mrr == pytest.approx(of_scorer.tails.mrr, abs=1e-4)
-
-
-def test_the_blend_is_the_best_on_dev(trained_walker: Run):
-    about, found = trained_walker.about, api.evaluate(trained_walker.path, "valid")
-    by_weight = {weight: about["valid_mrr_by"][blend_name(weight)] for weight in BLEND_WEIGHTS}
-    assert by_weight[about["blend_weight"]] == max(by_weight.values()) == found["blend"].tails.mrr
-    assert about["valid_mrr_by"]["policy"] == found["policy"].tails.mrr
-    assert about["valid_mrr_by"]["reranked"] == about["valid_mrr"] == found["reranked"].tails.mrr
-    assert about["valid_mrr_by"]["scorer"] == found["scorer"].tails.mrr == by_weight[0]
+def test_probabilities_are_calibrated_on_dev(trained_walker: Run):
+    about = trained_walker.about
+    calibration, reliability = calibrate(runs.load_decoder(trained_walker).scores, VILLAGE)
+    assert about["calibration"] == asdict(calibration) and about["calibration"]["slope"] > 0
+    assert reliability is not None and about["reliability"] == json.loads(json.dumps(reliability.to_dict()))
 
 
 def test_answers_that_no_path_reaches(tmp_path: Path):
-    """Only the hermit has a path to the crow: by the policy its reciprocal rank is 0; the scorer ranks it all the same."""
+    """Only the hermit has a path to the crow: its reciprocal rank is 0."""
     facts, crow = [*FAMILY, ("hermit", "knows", "crow")], ("ann", "knows", "crow")
     both, alone = (dataset_of(facts, FAMILY[4:5], test) for test in ([crow, ("eve", "knows", "bob")], [crow]))
-    settings = settings_of({"walker.epochs": 1, "walker.blend_weight": 0.0})
+    settings = settings_of({"walker.epochs": 1})
     found, only = (
-        api.evaluate(api.train(data, settings, out=tmp_path / str(number)).path) for number, data in enumerate((both, alone))
+        api.evaluate(train_walker(data, settings, out=tmp_path / str(number)).path) for number, data in enumerate((both, alone))
     )
     assert (only["policy"].tails.mrr, only["policy"].tails.unreached) == (0, 1)
-    assert only["blend"].tails == only["scorer"].tails
-    assert only["scorer"].tails.mrr > 0
     assert found["policy"].tails.unreached == 0.5
     assert found["policy"].tails.mrr > 0
 
 
 def test_without_dev_queries_the_last_epoch_counts(tmp_path: Path):
-    run = api.train(dataset_of(FAMILY), settings_of({"walker.patience": 1}), out=tmp_path / "run")
+    run = train_walker(dataset_of(FAMILY), settings_of({"walker.patience": 1}), out=tmp_path / "run")
     about = run.about
-    assert (about["status"], about["best_epoch"], about["valid_mrr"], about["blend_weight"]) == ("finished", 4, None, 1.0)
+    assert (about["status"], about["best_epoch"], about["valid_mrr"]) == ("finished", 4, None)
+    assert about["calibration"]["is_relative"] and about["reliability"] is None  # nothing to fit it to
     assert "no dev queries" in (run.path / "card.md").read_text()
     with pytest.raises(DataError, match="has no test queries"):
         api.evaluate(run.path)
 
 
 def test_epochs_can_be_evaluated_on_a_part_of_dev(tmp_path: Path):
-    run = api.train(VILLAGE, settings_of(ALONE | {"walker.dev_queries": 3, "walker.epochs": 1}), out=tmp_path / "run")
+    run = train_walker(VILLAGE, settings_of(ALONE | {"walker.dev_queries": 3, "walker.epochs": 1}), out=tmp_path / "run")
     assert run.history[0]["valid_num_queries"] == 3
     assert api.evaluate(run.path, "valid")["policy"].tails.num_queries == len(VILLAGE.valid)
 
@@ -252,7 +238,7 @@ def test_tensorboard_has_the_history(tmp_path: Path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    run = api.train(VILLAGE, settings_of(ALONE | {"walker.epochs": 3}), out=tmp_path / "run", tensorboard=True)
+    run = train_walker(VILLAGE, settings_of(ALONE | {"walker.epochs": 3}), out=tmp_path / "run", tensorboard=True)
     events = EventAccumulator(str(run.path / "tensorboard"))
     events.Reload()
     for name in ("reward", "entropy", "hits", "false_negative_hits", "unique_paths", "valid_mrr"):
@@ -264,14 +250,14 @@ def test_tensorboard_has_the_history(tmp_path: Path):
 def test_tensorboard_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
     with pytest.raises(MissingPackageError, match="needs the package tensorboard, which is not installed"):
-        api.train(VILLAGE, settings_of(ALONE), out=tmp_path / "run", tensorboard=True)
+        train_walker(VILLAGE, settings_of(ALONE), out=tmp_path / "run", tensorboard=True)
     assert not (tmp_path / "run").exists()
 
 
 def test_missing_training_queries_are_an_error_before_a_scorer_is_trained(tmp_path: Path):
     recorder, empty = Recorder(), replace(VILLAGE, train=VILLAGE.train[:0])
     with pytest.raises(DataError, match="has no training queries"):
-        api.train(empty, settings_of(), out=tmp_path / "run", make_callbacks=lambda _: [recorder])
+        train_walker(empty, settings_of(), out=tmp_path / "run", make_callbacks=lambda _: [recorder])
     assert recorder.batches == []
     assert not (tmp_path / "run").exists()
 
@@ -281,7 +267,7 @@ def test_missing_training_queries_are_an_error_before_a_scorer_is_trained(tmp_pa
 
 def test_the_card_names_the_scorer_that_was_given(tmp_path: Path):
     scorer = api.train_scorer(VILLAGE, settings_of({"scorer.model": "distmult"}), out=tmp_path / "scorer")
-    run = api.train(VILLAGE, settings_of({"walker.epochs": 1}), out=tmp_path / "run", scorer=scorer.path)
+    run = train_walker(VILLAGE, settings_of({"walker.epochs": 1}), out=tmp_path / "run", scorer=scorer.path)
     assert "distmult, in the folder `scorer`" in (run.path / "card.md").read_text()
 
 
@@ -291,9 +277,10 @@ def test_an_ensemble_can_be_given(tmp_path: Path, trained_walker: Run):
         api.train_scorer(VILLAGE, settings_of({"scorer.seed": 1}), out=tmp_path / "1").path,
     ]
     both = api.combine_scorers(members, out=tmp_path / "both")
-    run = api.train(VILLAGE, settings_of({"walker.epochs": 1}), out=tmp_path / "run", scorer=both.path)
+    run = train_walker(VILLAGE, settings_of({"walker.epochs": 1}), out=tmp_path / "run", scorer=both.path)
     shutil.rmtree(tmp_path / "both")
-    assert api.evaluate(run.path)["scorer"].tails.num_queries == len(VILLAGE.test)
+    assert api.evaluate(run.path)["policy"].tails.num_queries == len(VILLAGE.test)
+    assert "an ensemble, in the folder `scorer`" in (run.path / "card.md").read_text()
 
 
 # Runs of the first version

@@ -1,9 +1,7 @@
-"""Settings of a walker: training on dev facts, the weight of the blend, and settings that suit a graph."""
+"""Settings of a walker: training on dev facts, and settings that suit a graph."""
 
-import re
-import shutil
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,32 +9,19 @@ import pytest
 from hopwalk import api
 from hopwalk.config.loading import load_settings, suited_settings
 from hopwalk.data.dataset import Dataset
-from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
-from hopwalk.learning.run import Run
-from hopwalk.walker import runs
-from hopwalk.walker.training import WalkerLearner
+from hopwalk.learning.calibration import Calibration
+from hopwalk.walker.runs import load_decoder
 from tests.support.helpers import FAMILY, dataset_of
 from tests.support.stopping import Recorder, watching
-from tests.support.villages import ALONE, VILLAGE, settings_of
-
-
-def test_runs_older_than_reranking_are_not_reranked(trained_walker: Run, tmp_path: Path):
-    shutil.copytree(trained_walker.path, tmp_path / "old")
-    file = tmp_path / "old" / "settings.toml"
-    file.write_text(re.sub(r"rerank_weight = .*\n", "", file.read_text()))
-    old = Run.open(tmp_path / "old")
-    assert (trained_walker.settings.walker.rerank_weight, old.settings.walker.rerank_weight) == (2, 0)
-    assert (api.load(trained_walker.path).decoder.own_ranking, api.load(old.path).decoder.own_ranking) == ("reranked", "policy")
-    row = "| epochs are selected by | that probability times the scorer's probability of the entity to the power 2 |"
-    assert row in (trained_walker.path / "card.md").read_text()
+from tests.support.villages import VILLAGE, settings_of, train_walker
 
 
 def test_dev_facts_can_be_trained_on(tmp_path: Path):
     settings = settings_of({"walker.train_on_valid": True, "walker.epochs": 2})
     recorder = Recorder()
-    run = api.train(VILLAGE, settings, out=tmp_path / "run", make_callbacks=watching("walker", recorder))
-    environment, graph = api.load(run.path).decoder.environment, api.graph_of(VILLAGE)
+    run = train_walker(VILLAGE, settings, out=tmp_path / "run", make_callbacks=watching("walker", recorder))
+    environment, graph = load_decoder(run).environment, api.graph_of(VILLAGE)
     assert len(environment.graph.tails) == len(graph.tails) + 2 * len(VILLAGE.valid)
     assert environment.known.contains(VILLAGE.valid.heads, VILLAGE.valid.relations, VILLAGE.valid.tails).all()
     assert len(recorder.batches) == 2 * -(-(len(VILLAGE.train) + len(VILLAGE.valid)) // 64)
@@ -46,40 +31,12 @@ def test_dev_facts_can_be_trained_on(tmp_path: Path):
     assert api.evaluate(run.path)["policy"].tails.mrr > 0
 
 
-def test_the_blend_is_not_chosen_on_dev_facts_that_were_trained_on(tmp_path: Path):
-    """Known answers are blocked on the last hop, so on dev paths would seem useless."""
-    settings = settings_of({"walker.train_on_valid": True, "walker.epochs": 2})
-    run = api.train(VILLAGE, settings, out=tmp_path / "run")
-    assert run.about["blend_weight"] > 0
-    assert "chosen on dev" not in (run.path / "card.md").read_text()
+def test_nothing_is_calibrated_or_evaluated_on_dev_facts_that_were_trained_on(tmp_path: Path):
+    settings = settings_of({"walker.train_on_valid": True, "walker.epochs": 1})
+    run = train_walker(VILLAGE, settings, out=tmp_path / "run")
+    assert run.about["calibration"] == asdict(Calibration(is_relative=True)) and run.about["reliability"] is None
     with pytest.raises(DataError, match="was trained on the dev set"):
         api.evaluate(run.path, "valid")
-
-
-def test_the_weight_of_the_blend_can_be_set(tmp_path: Path):
-    values = {"walker.train_on_valid": True, "walker.epochs": 1, "walker.blend_weight": 0.3}
-    run = api.train(VILLAGE, settings_of(values), out=tmp_path / "run")
-    assert run.about["blend_weight"] == 0.3 and "0.3, as set" in (run.path / "card.md").read_text()
-    alone = api.train(VILLAGE, settings_of(ALONE | {"walker.epochs": 1, "walker.blend_weight": 0.3}), out=tmp_path / "alone")
-    assert alone.about["blend_weight"] is None
-
-
-@pytest.mark.parametrize("trained_on_dev", [False, True])
-def test_held_out_logits_are_those_of_facts_that_the_scorer_was_not_trained_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained_on_dev: bool
-):
-    """Those of dev, also if the walker is trained on them; none if the scorer was trained on them too."""
-    counts: list[int] = []
-
-    class Recording(WalkerLearner):
-        def __init__(self, *given: Any, new_to_scorer: Triples, **more: Any) -> None:
-            super().__init__(*given, new_to_scorer=new_to_scorer, **more)
-            counts.append(len(new_to_scorer))
-
-    monkeypatch.setattr(runs, "WalkerLearner", Recording)
-    values = {"walker.train_on_valid": True, "walker.epochs": 1, "scorer.train_on_valid": trained_on_dev}
-    api.train(VILLAGE, settings_of(values), out=tmp_path / "run")
-    assert counts == [0 if trained_on_dev else len(VILLAGE.valid)]
 
 
 def complete_graph_of(num_entities: int, num_relations: int) -> Dataset:

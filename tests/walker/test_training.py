@@ -13,7 +13,7 @@ from hopwalk.walker.environment import Environment, Queries
 from hopwalk.walker.rollout import Rollouts, roll_out
 from hopwalk.walker.runs import build_environment
 from hopwalk.walker.training import WalkerLearner
-from tests.support.villages import ALONE, VILLAGE, settings_of
+from tests.support.villages import ALONE, VILLAGE, settings_of, train_walker
 
 
 def test_a_batch_in_parts_has_the_same_gradient(monkeypatch: pytest.MonkeyPatch):
@@ -45,7 +45,7 @@ def test_training_in_parts_learns_the_rule(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(training, "roll_out", counting_roll_out)
     few_steps = {"walker.batch_size": 256, "walker.rollouts": 80, "walker.learning_rate": 0.05, "walker.epochs": 8}
     settings = settings_of(ALONE | few_steps | {"walker.memory_mb": 64})
-    run = api.train(VILLAGE, settings, out=tmp_path / "run")
+    run = train_walker(VILLAGE, settings, out=tmp_path / "run")
     at_once = api.forecast(VILLAGE, settings).queries_at_once
     assert max(sizes) <= at_once < 128
     assert sum(sizes) == 8 * len(VILLAGE.train)

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from benchmarks import serving as serving_results
-from hopwalk import __version__, api
+from hopwalk import __version__
 from hopwalk.data.dataset import assemble
 from hopwalk.data.reading import LabelledFacts
 from hopwalk.reasoning.reasoner import Reasoner
@@ -30,7 +30,7 @@ from hopwalk.web.limits import (
 from hopwalk.web.middleware import POLICY
 from hopwalk.web.runs import RunView, load_runs
 from tests.support.serving import LONG, QUERY, QUICK, SCRIPT, Client, problem_of, serving, wait_until
-from tests.support.villages import settings_of
+from tests.support.villages import settings_of, train_walker
 
 ask_many = Reasoner.ask_many
 
@@ -83,7 +83,7 @@ def test_entities_of_the_same_name_have_different_keys(tmp_path: Path):
         [("Q1", "P1", "Q2"), ("Q1", "P1", "Q3"), ("Q2", "P1", "Q3")], schema=["head", "relation", "tail"], orient="row"
     )
     dataset = assemble("named", LabelledFacts({"train": facts}, names={"Q1": "Bob", "Q2": "Ann", "Q3": "Ann", "P1": "knows"}))
-    folder = api.train(dataset, settings_of(QUICK), out=tmp_path / "named").path
+    folder = train_walker(dataset, settings_of(QUICK), out=tmp_path / "named").path
     with serving(load_runs([folder])) as client:
         found = client.post("ask", {"head": "bob", "relation": "knows"}).json()
         expected = {"run": "named", "head": "Q1", "name": "Bob", "relation": "P1", "relation_name": "knows"}

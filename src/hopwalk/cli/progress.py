@@ -63,8 +63,9 @@ class TrainingProgress:
 def _forecast_text(plan: TrainingPlan) -> str:
     assert plan.forecast is not None
     memory, seconds = plan.forecast.memory_bytes, plan.forecast.seconds_of_epoch
-    epochs = f"each of at most {plan.epochs} epochs" if plan.epochs > 1 else "one epoch"
-    return f"The {plan.kind} needs about {memory / 2**20:,.0f} MB, and {duration(seconds)} for {epochs}, evaluation on dev aside."
+    epochs = f"each of at most {plan.epochs} {plan.unit}s" if plan.epochs > 1 else f"one {plan.unit}"
+    name = plan.kind.capitalize() if plan.unit == "part" else f"The {plan.kind}"
+    return f"{name} needs about {memory / 2**20:,.0f} MB, and {duration(seconds)} for {epochs}, evaluation on dev aside."
 
 
 def _shown_values(values: Mapping[str, float]) -> list[str]:

@@ -71,7 +71,6 @@ def train(
     from hopwalk import api
     from hopwalk.errors import SettingsError
     from hopwalk.learning.run import Run
-    from hopwalk.scorers.runs import training_plan
     from hopwalk.utils.text import fold_name
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
@@ -83,8 +82,9 @@ def train(
         if minutes is not None:
             chosen = _within(dataset, chosen, minutes, folder, resume)
         with TrainingProgress() as progress:
-            callbacks = progress.callbacks(training_plan(chosen))
-            run = api.train_scorer(dataset, chosen, out=folder, resume=resume, callbacks=callbacks, tensorboard=tensorboard)
+            run = api.train_scorer(
+                dataset, chosen, out=folder, resume=resume, make_callbacks=progress.callbacks, tensorboard=tensorboard
+            )
     else:
         if minutes is not None:
             remedy = "Leave it out, or limit the walker with --epochs."

@@ -83,7 +83,9 @@ class WalkerSettings(Group):
     history_dimension: int = _integer(200, "size of the LSTM that encodes the path", least=1, most=100_000)
     history_layers: int = _integer(1, "layers of that LSTM", least=1, most=100)
     uses_entities: bool = _choice(True, "false: an action is its relation only, as in MINERVA without entity embeddings")
-    pooling: Literal["max", "sum"] = _choice("sum", "score of an answer: sum (all its paths in the beam) or max (its best path, the paper)")
+    pooling: Literal["max", "sum"] = _choice(
+        "sum", "score of an answer: sum (its paths in the beam) or max (the best one, as the paper)"
+    )
     reward_shaping: bool = _choice(True, "reward entities that are not known answers by the scorer's probability; false: 0")
     estimator: Literal["likelihood", "sum", "sampled"] = _choice(
         "likelihood",
@@ -156,8 +158,8 @@ class PropagationSettings(Group):
     fan_out: int = _integer(0, "edges along which a node sends in a layer, an even sample if it has more; 0: all")
     width: int = _integer(32, "size of a node's state; a power of two is fastest", least=4, most=256)
     attention_width: int = _integer(8, "size of the attention's hidden layer", least=4, most=256)
-    aggregation: Literal["sum", "max", "mean-max"] = _choice(
-        "sum", "of messages: their sum; the sum and the maximum; the sum, the mean and the maximum"
+    aggregation: Literal["sum", "mean", "max", "mean-max"] = _choice(
+        "sum", "of messages: their sum; the sum and the mean; the sum and the maximum; the sum, the mean and the maximum"
     )
     additive: bool = _choice(False, "add a vector of the relation to each message")
     query_rank: int = _integer(0, "size of the query that messages depend on; 0: the whole query", most=256)
@@ -191,12 +193,12 @@ class PropagationSettings(Group):
     @property
     def has_max(self) -> bool:
         """Whether the maximum of messages is an aggregate."""
-        return self.aggregation != "sum"
+        return self.aggregation in ("max", "mean-max")
 
     @property
     def has_mean(self) -> bool:
         """Whether the mean of messages is an aggregate."""
-        return self.aggregation == "mean-max"
+        return self.aggregation in ("mean", "mean-max")
 
 
 class RuleSettings(Group):
@@ -211,8 +213,8 @@ class RuleSettings(Group):
     )
     queries: int = _integer(100_000, "training queries, both directions together", least=1)
     batch_size: int = _integer(64, "queries in a batch", least=1, most=100_000)
-    learning_rate: float = _number(0.001, "step size of Adam", above=0)
-    decay_power: float = _number(0.0, "the step size falls as (1 − progress) to this power; 0: it does not")
+    learning_rate: float = _number(0.003, "step size of Adam", above=0)
+    decay_power: float = _number(1.0, "the step size falls as (1 − progress) to this power; 0: it does not")
     gradient_clip: float = _number(5.0, "largest norm of the gradient", above=0)
     evaluations: int = _integer(10, "evaluations on dev during training", least=1, most=10_000)
     dev_queries: int = _integer(2000, "dev queries ranked during training; 0: all")

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from hopwalk.config.migrations import migrated_parameter
 from hopwalk.errors import DivergedError
-from hopwalk.learning.callbacks import Callback
+from hopwalk.learning.callbacks import Callback, Forecast
 from hopwalk.learning.run import FINISHED, INTERRUPTED, Run
 from hopwalk.utils.arrays import ArrayFile, save_arrays
 
@@ -45,6 +45,10 @@ class Learner(ABC):
     @abstractmethod
     def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
         """Train one epoch; returns means over its batches, including the `loss`."""
+
+    def forecast(self) -> Forecast | None:
+        """The memory and the time of training, if they can be told before; called before it begins."""
+        return None
 
     @abstractmethod
     def measure(self) -> dict[str, Any]:

@@ -21,9 +21,8 @@ from hopwalk.config.migrations import migrated_keys, migrated_rankings, migrated
 from hopwalk.config.settings import Settings
 from hopwalk.errors import RunError
 from hopwalk.learning.run import write_text
-from hopwalk.paper.run_spec import BUDGET, RunSpec
+from hopwalk.paper.run_spec import BUDGET, WALKING_SCORERS, RunSpec
 from hopwalk.reasoning.evaluating import POLICY
-from hopwalk.utils.text import fold_name
 
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
 UNFINISHED, DATA = "unfinished", "data"
@@ -56,8 +55,13 @@ class Result:
         if self.kind == "ensemble":
             return {}
         settings = self.content["settings"]
-        groups = {"scorer": settings} if self.kind == "scorer" else settings
+        groups = {"scorer": settings} | self.model_settings if self.kind == "scorer" else settings
         return {group: DEFAULTS[group] | values for group, values in groups.items()}
+
+    @property
+    def model_settings(self) -> dict[str, dict[str, Any]]:
+        """Groups of settings that a scorer has beside "scorer": propagation its own."""
+        return {group: self.content[group] for group in DEFAULTS if self.kind == "scorer" and group in self.content}
 
     @property
     def own(self) -> dict[str, Any]:
@@ -107,21 +111,9 @@ class Result:
         return str(self.content.get("started_from", {}).get("weights_sha256", ""))
 
     @property
-    def family(self) -> str:
-        """Of a scorer that walks, whose budget is a number of queries: propagation, neural-lp or drum; else empty."""
-        if self.kind != "scorer" or not {"propagation", "rules"} & {*self.content}:
-            return ""
-        return "propagation" if "propagation" in self.content else "drum" if fold_name(self.model) == "drum" else "neural-lp"
-
-    @property
-    def is_guided(self) -> bool:
-        """Whether the scorer takes part in the walk."""
-        return self.kind == "walker" and bool(self.own["guidance"])
-
-    @property
-    def is_reranked(self) -> bool:
-        """Whether epochs were selected by paths that were re-ranked with the scorer."""
-        return self.kind == "walker" and bool(self.own["rerank_weight"]) and bool(self.content.get("scorer"))
+    def is_embedding_scorer(self) -> bool:
+        """Whether it scores by embeddings, alone or in an ensemble; not by walks, as propagation does."""
+        return self.kind == "ensemble" or (self.kind == "scorer" and self.model not in WALKING_SCORERS)
 
     @property
     def epochs(self) -> int:
@@ -157,7 +149,7 @@ class Result:
 
         An ensemble was cut short if one of its members ended before the epochs of its recipe.
         """
-        if self.family:
+        if self.model_settings:  # its budget is a number of queries, and no patience ends it
             return False
         if self.kind == "ensemble":
             return _scorer_was_cut(self.data, self.content)
@@ -182,7 +174,7 @@ class Result:
         expected: dict[str, dict[str, Any]] = spec.settings.model_dump()
         names = (
             (group, name)
-            for group in GROUPS[self.kind]
+            for group in (*GROUPS[self.kind], *self.model_settings)
             for name in expected[group]
             if name != "seed" and (name not in BUDGET or f"{group}.{name}" in overridden)
         )
@@ -326,6 +318,8 @@ def _scorer_was_cut(data: str, about: Mapping[str, Any]) -> bool:
     if about.get("kind") != "scorer" or not about.get("best_epoch"):
         return False
     own = DEFAULTS["scorer"] | about["settings"]
+    if own["model"] in WALKING_SCORERS:
+        return False
     epochs = about.get("epochs") or own["epochs"]
     evaluations_since = (epochs - about["best_epoch"]) // own["evaluate_every"]
     return bool(epochs < _epochs_of_recipe("scorer", data, own) and evaluations_since < own["patience"])

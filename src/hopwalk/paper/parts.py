@@ -9,6 +9,7 @@ import numpy as np
 
 from hopwalk.paper.ledger import Ledger, Result
 from hopwalk.paper.plan import Scope
+from hopwalk.paper.protocol import with_papers_queries
 from hopwalk.paper.run_spec import RunSpec
 from hopwalk.reasoning.evaluating import POLICY
 
@@ -62,6 +63,11 @@ class Group:
 
     results: tuple[Result, ...]
     planned_epochs: int
+
+    @property
+    def with_papers_queries(self) -> Group:
+        """The same runs, with their numbers of dev on the paper's queries."""
+        return replace(self, results=tuple(with_papers_queries(result) for result in self.results))
 
     @property
     def finished(self) -> list[Result]:
@@ -126,12 +132,10 @@ class ResultView:
     def __init__(self, ledger: Ledger, scope: Scope) -> None:
         self.ledger, self.scope = ledger, scope
 
-    def group(self, spec: RunSpec, *, for_test: bool = False) -> Group:
-        """The runs of a spec, of all seeds; `for_test` those that were also trained on dev, if there are any."""
-        results = self.ledger.find(spec)
-        with_dev = self.ledger.find(spec, trained_on_dev=True) if for_test else []
+    def group(self, spec: RunSpec, *, trained_on_dev: bool = False) -> Group:
+        """The runs of a spec, of all seeds: those that were not trained on dev, or those that were."""
         unlimited = replace(spec, most_epochs=0).settings
-        return Group(tuple(with_dev or results), getattr(unlimited, spec.kind).epochs)
+        return Group(tuple(self.ledger.find(spec, trained_on_dev=trained_on_dev)), getattr(unlimited, spec.kind).epochs)
 
 
 def spread(values: Sequence[float]) -> str:

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 
 from hopwalk.errors import UnknownNameError, did_you_mean
 from hopwalk.paper.published import TITLES
-from hopwalk.paper.run_spec import NO_SCORER, SMALL, RunSpec
+from hopwalk.paper.run_spec import NO_SCORER, SCORER_GROUPS, SMALL, RunSpec
 
 FIVE = (0, 1, 2, 3, 4)
 SCORERS = ("distmult", "complex", "conve")
+RULE_MODELS = ("neural-lp", "drum")  # differentiable rules, as propagation of one number
+SHAPING = ("complex", "conve", "propagation")  # f of the walkers
 VARIANTS: dict[str, tuple[str, ...]] = {  # of Table 3
     "whole": (),
     "−RS": ("walker.reward_shaping=false",),
     "−AD": ("walker.action_dropout=0.0",),
 }
 LABELS = {"whole": "", "−RS": "no-rs", "−AD": "no-ad"}
-UNGUIDED = ("walker.guidance=0.0", "walker.rerank_weight=0.0")
 RATES = {  # of action dropout in the sweep, to see the trend against fan-out
     "umls": (0.0, 0.3, 0.5, 0.8, 0.95),
     "kinship": (0.0, 0.3, 0.5, 0.8, 0.95),
@@ -29,6 +30,8 @@ SWEEP_EPOCHS = {"umls": 12, "kinship": 14, "fb15k-237": 1, "wn18rr": 2, "nell-99
 QUICK = (
     "scorer.epochs=10",
     "scorer.dimension=50",
+    "propagation.queries=2000",
+    "rules.queries=2000",
     "walker.epochs=2",
     "walker.evaluate_every=1",
     "walker.rollouts=5",
@@ -53,7 +56,8 @@ class Scope:
     def scorer(self, data: str, model: str, recipe: str, seed: int = 0) -> RunSpec:
         """A scorer within the scope."""
         label = "quick" if self.changes else ""
-        return RunSpec("scorer", data, model, recipe, seed, self._of("scorer."), label, self.most_epochs)
+        own = tuple(change for change in self.changes if change.startswith(SCORER_GROUPS))
+        return RunSpec("scorer", data, model, recipe, seed, own, label, self.most_epochs)
 
     def walker(
         self, data: str, model: str, recipe: str, seed: int = 0, overrides: Sequence[str] = (), label: str = ""
@@ -64,16 +68,14 @@ class Scope:
         labels = [part for part in (label, "quick" if self.changes else "") if part]
         return RunSpec("walker", data, model, recipe, seed, (*overrides, *own), "-".join(labels), self.most_epochs)
 
-    def variant(self, data: str, model: str, recipe: str, name: str, base: Sequence[str] = (), seed: int = 0) -> RunSpec:
-        """A walker of the ablation: whole, without reward shaping, or without action dropout; `base` are changes of all three."""
-        labels = [part for part in ("unguided" if UNGUIDED[0] in base else "", LABELS[name]) if part]
-        return self.walker(data, model, recipe, seed, (*base, *VARIANTS[name]), "-".join(labels))
+    def variant(self, data: str, model: str, recipe: str, name: str, seed: int = 0) -> RunSpec:
+        """A walker of the ablation: whole, without reward shaping, or without action dropout."""
+        return self.walker(data, model, recipe, seed, VARIANTS[name], LABELS[name])
 
     def swept(self, data: str, rate: float) -> RunSpec:
         """A walker of the sweep over rates of action dropout."""
         epochs = () if self.changes else (f"walker.epochs={SWEEP_EPOCHS[data]}",)
-        overrides = (*UNGUIDED, f"walker.action_dropout={rate}", *epochs)
-        return self.walker(data, "complex", "modern", 0, overrides, f"unguided-ad-{rate:g}")
+        return self.walker(data, "complex", "modern", 0, (f"walker.action_dropout={rate}", *epochs), f"ad-{rate:g}")
 
     def rates(self, data: str) -> tuple[float, ...]:
         """The rates of the sweep."""
@@ -82,9 +84,6 @@ class Scope:
     def seeds_or(self, seeds: Sequence[int]) -> tuple[int, ...]:
         """The seeds of the scope, or the given ones if it has none."""
         return self.seeds if self.seeds is not None else tuple(seeds)
-
-    def _of(self, prefix: str) -> tuple[str, ...]:
-        return tuple(change for change in self.changes if change.startswith(prefix))
 
 
 Plan = Callable[[Scope], Iterable[RunSpec]]
@@ -108,9 +107,10 @@ def _table_2(scope: Scope) -> Iterable[RunSpec]:
         for seed in scope.seeds_or((0,)):
             for recipe in ("modern", "paper") if data in SMALL else ("modern",):
                 yield from (scope.scorer(data, model, recipe, seed) for model in SCORERS)
-            yield scope.walker(data, "complex", "modern", seed)
+            yield from (scope.scorer(data, model, "modern", seed) for model in (*RULE_MODELS, "propagation"))
+            yield from (scope.walker(data, model, "modern", seed) for model in ("complex", "propagation"))
             yield scope.walker(data, NO_SCORER, "minerva", seed)
-            yield from (scope.walker(data, model, "paper", seed) for model in ("conve", "complex"))
+            yield from (scope.walker(data, model, "paper", seed) for model in SHAPING)
 
 
 def _ablation(scope: Scope) -> Iterable[RunSpec]:

@@ -84,7 +84,7 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
     content |= {STARTED_FROM: before} if before else {}
     content |= {
         "settings": groups["scorer"] if kind == "scorer" else groups,
-        **{group: getattr(run.settings, group).model_dump() for group in _groups(run) if group in ("propagation", "rules")},
+        **{group: getattr(run.settings, group).model_dump() for group in _groups(run) if group not in GROUPS[kind]},
         "threads": about.get("threads"),
         "training_seconds": (about["seconds"] if is_finished else last.get("seconds", 0.0)) + before.get("seconds", 0.0),
         "evaluation_seconds": round(sum(record["evaluation_seconds"] for record in history), 1),

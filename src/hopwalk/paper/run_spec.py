@@ -10,9 +10,10 @@ from hopwalk.config.loading import load_settings
 from hopwalk.config.settings import Settings
 
 SMALL = ("umls", "kinship")  # these have five seeds, and scorers by the paper's recipe, whose 1,000 epochs are long elsewhere
+SCORER_GROUPS = ("scorer.", "propagation.", "rules.")  # prefixes of the settings of scorers
 NO_SCORER = "none"  # the model of a walker without a scorer
-# Settings of the length, evaluation and memory of training: they change how far a run comes, not which run it is. A run that is
-# also trained on dev takes its blend from one that is not.
+WALKING_SCORERS = ("propagation", "neural-lp", "drum")  # they score by walks; their budget is a number of queries
+# Settings of the length, evaluation and memory of training: they change how far a run comes, not which run it is.
 BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_queries", "memory_mb", "train_on_valid"})
 
 
@@ -50,7 +51,8 @@ class RunSpec:
     def all_overrides(self) -> list[str]:
         """All settings that differ from the defaults, as `name=value`: recipe, seed, model and changes."""
         recipe = [f"{self.kind}.recipe={self.recipe}", f"{self.kind}.seed={self.seed}"]
-        model = [f"scorer.model={self.model}"] if self.kind == "scorer" else []
+        seeds = [f"propagation.seed={self.seed}", f"rules.seed={self.seed}"]
+        model = [f"scorer.model={self.model}", *seeds] if self.kind == "scorer" else []
         return [*recipe, *model, *self._changes]
 
     @property
@@ -59,7 +61,7 @@ class RunSpec:
         has_no_scorer = self.kind == "walker" and self.model == NO_SCORER
         changes = ["walker.reward_shaping=false"] if has_no_scorer else []
         changes += self.overrides
-        if self.most_epochs:
+        if self.most_epochs and not (self.kind == "scorer" and self.model in WALKING_SCORERS):
             recipe = [f"{self.kind}.recipe={self.recipe}", *([f"scorer.model={self.model}"] if self.kind == "scorer" else [])]
             epochs = getattr(_loaded(self.data, (*recipe, *changes)), self.kind).epochs
             changes += [f"{self.kind}.epochs={self.most_epochs}"] if epochs > self.most_epochs else []
@@ -78,7 +80,7 @@ class RunSpec:
     @property
     def scorer(self) -> RunSpec:
         """The scorer that it needs, by the recipe that is better on dev; its seed is the walker's if it trains in a minute."""
-        overrides = tuple(override for override in self.overrides if override.startswith("scorer."))
+        overrides = tuple(override for override in self.overrides if override.startswith(SCORER_GROUPS))
         label = "quick" if overrides else ""
         recipe = "paper" if self.model == "conve" and self.data in SMALL else "modern"
         seed = 0 if recipe == "paper" else self.seed

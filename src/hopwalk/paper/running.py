@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
+from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.loading import load_dataset
 from hopwalk.data.statistics import statistics
@@ -189,8 +190,9 @@ class _Maker:
         folder = self._runs / spec.folder
         if not (folder / "run.json").exists():
             return False
+        groups = scorer_runs.setting_groups(spec.settings) if spec.kind == "scorer" else GROUPS[spec.kind]
         try:
-            Run.open(folder).require_same_settings(spec.settings, GROUPS[spec.kind])
+            Run.open(folder).require_same_settings(spec.settings, groups)
         except SettingsError:
             return True
         return False
@@ -202,9 +204,9 @@ class _Maker:
             run, _ = scorer_runs.train_into(folder, dataset, settings, resume=True, callbacks=callbacks)
         else:
             if scorer is not None:  # its settings are those of the scorer given
-                settings = settings.model_copy(update={"scorer": Run.open(scorer).settings.scorer})
+                settings = _with_scorer_of(settings, scorer)
             if (folder / "run.json").exists():
-                settings = settings.model_copy(update={"scorer": Run.open(folder).settings.scorer})
+                settings = _with_scorer_of(settings, folder)
             make_callbacks = self._progress.make_callbacks
             run = walker_runs.train_into(folder, dataset, settings, scorer_run=scorer, resume=True, make_callbacks=make_callbacks)
         return run.is_finished
@@ -262,3 +264,9 @@ class _Maker:
         if self._loaded is None or self._loaded[0] != name:
             self._loaded = name, load_dataset(name, mirror=self._mirror)
         return self._loaded[1]
+
+
+def _with_scorer_of(settings: Settings, folder: Path) -> Settings:
+    """The settings with those of the scorer of another run."""
+    of_run = Run.open(folder).settings
+    return settings.model_copy(update={"scorer": of_run.scorer, "propagation": of_run.propagation, "rules": of_run.rules})

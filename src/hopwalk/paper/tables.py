@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from hopwalk.config.loading import load_settings
 from hopwalk.paper.ledger import Result, best_of_seeds
 from hopwalk.paper.parts import NOT_RUN, Group, ResultView, Section, Table, beside
-from hopwalk.paper.plan import SCORERS, UNGUIDED, VARIANTS, Scope
+from hopwalk.paper.plan import RULE_MODELS, SCORERS, SHAPING, VARIANTS, Scope
+from hopwalk.paper.protocol import LEFT_OUT
 from hopwalk.paper.published import (
     ACTION_DROPOUT,
     DEV_COMPLETE,
@@ -24,27 +26,21 @@ from hopwalk.paper.published import (
 )
 from hopwalk.paper.run_spec import BUDGET, NO_SCORER, SMALL, RunSpec
 from hopwalk.utils.text import duration
-from hopwalk.walker.decoding import BLEND, POLICY, RERANKED
 
-ALONE, GUIDED = "walker alone", "walker guided by the scorer"
-SCORER_ALONE, PROPAGATION, NEURAL_LP, DRUM = "embedding scorer", "propagation", "NeuralLP", "DRUM"
-BEYOND = {  # our best runs of any settings: title → kinds of runs, ranking of walkers
-    ALONE: (("walker",), POLICY),  # no scorer in the walk or in the ranking, as in the paper
-    GUIDED: (("walker",), POLICY),
-    "walker re-ranked with the scorer": (("walker",), RERANKED),
-    "control: untrained walker, re-ranked": (("walker",), f"untrained_{RERANKED}"),
-    "blend of walker and scorer": (("walker",), BLEND),
-    SCORER_ALONE: (("scorer", "ensemble"), ""),
-    PROPAGATION: (("scorer",), ""),
-    NEURAL_LP: (("scorer",), ""),
-    DRUM: (("scorer",), ""),
+MODEL_TITLES = {"distmult": "DistMult", "complex": "ComplEx", "conve": "ConvE", "neural-lp": "NeuralLP", "drum": "DRUM"}
+ALONE, EMBEDDINGS, PROPAGATION = "walker alone", "embedding scorer", "propagation"
+NEURAL_LP, DRUM = (MODEL_TITLES[model] for model in RULE_MODELS)
+BEYOND: dict[str, Callable[[Result], bool]] = {  # our best runs of any settings: title → whether a run is one
+    ALONE: lambda result: result.kind == "walker",
+    EMBEDDINGS: lambda result: result.is_embedding_scorer,
+    NEURAL_LP: lambda result: result.kind == "scorer" and result.model == "neural-lp",
+    DRUM: lambda result: result.kind == "scorer" and result.model == "drum",
+    PROPAGATION: lambda result: result.kind == "scorer" and result.model == "propagation",
 }
-FAMILIES = {SCORER_ALONE: "", PROPAGATION: "propagation", NEURAL_LP: "neural-lp", DRUM: "drum"}
-MODEL_TITLES = {"distmult": "DistMult", "complex": "ComplEx", "conve": "ConvE"}
-ABLATIONS = {  # title → scorer, recipe, changes of all variants
-    "paper, ConvE": ("conve", "paper", ()),
-    "paper, ComplEx": ("complex", "paper", ()),
-    "modern, not guided, ComplEx": ("complex", "modern", UNGUIDED),
+ABLATIONS = {  # title → scorer, recipe
+    "paper, ConvE": ("conve", "paper"),
+    "paper, ComplEx": ("complex", "paper"),
+    "modern, ComplEx": ("complex", "modern"),
 }
 _OF_VARIANT = {"whole": "whole", "−RS": "no_rs", "−AD": "no_ad"}
 
@@ -80,95 +76,101 @@ def table_2(view: ResultView) -> Section:
     tables = [_summary(view)] + [_models_on(view, data) for data in view.scope.data_sets]
     text = (
         "Tail queries of test, in percent; the paper's numbers in brackets. The recipe `paper` trains as the paper does, "
-        "`modern` is ours. NeuralLP, NTP-λ and MINERVA are quoted by the paper from Das et al. (2018); we have not run "
-        "NTP-λ. The last rows are our best runs of any settings, selected on dev. Walkers are ranked by the probability "
-        "of their paths, as in the paper, unless a row says otherwise; those of the recipe `modern` are guided by the scorer "
-        "in the last hop, which the paper's are not. Guided, re-ranked and blended rankings are ours. Standard deviations are "
-        "over seeds."
+        "`modern` is ours. A walker is ranked by the probability of its paths alone, as in the paper; the model beside it is the "
+        "f of its reward. NeuralLP, NTP-λ and MINERVA are quoted by the paper from Das et al. (2018); we have not run NTP-λ. "
+        "On NELL-995 the paper's test models were trained on the dev facts too; ours were not, unless a row says so. The last "
+        "rows are our best runs of any settings, selected on dev. Standard deviations are over seeds."
     )
     return Section("table2", "Table 2: all models", text, tuple(tables))
 
 
-def runs_of_table_2(scope: Scope, data: str) -> Iterator[tuple[str, RunSpec, str]]:
-    """For each model of the paper: its name, a spec of ours for it, and the ranking."""
+def runs_of_table_2(scope: Scope, data: str) -> Iterator[tuple[str, RunSpec]]:
+    """The models of the paper and of ours that stand beside them: name, and a spec of each recipe."""
     for model in SCORERS:
-        yield from ((MODEL_TITLES[model], scope.scorer(data, model, recipe), "") for recipe in ("paper", "modern"))
-    yield "MINERVA", scope.walker(data, NO_SCORER, "minerva"), POLICY
-    for model in ("complex", "conve"):
-        title = f"walker, {MODEL_TITLES[model]}"
-        yield from ((title, scope.walker(data, model, recipe), POLICY) for recipe in ("paper", "modern"))
+        yield from ((MODEL_TITLES[model], scope.scorer(data, model, recipe)) for recipe in ("paper", "modern"))
+    yield from ((MODEL_TITLES[model], scope.scorer(data, model, "modern")) for model in RULE_MODELS)
+    yield "MINERVA", scope.walker(data, NO_SCORER, "minerva")
+    for model in SHAPING:
+        title = f"walker, {MODEL_TITLES.get(model, model)}"
+        yield from ((title, scope.walker(data, model, recipe)) for recipe in ("paper", "modern"))
+
+
+def _is_planned(spec: RunSpec) -> bool:
+    """Whether the plan of Table 2 has the run; others are shown if they were made."""
+    if spec.kind == "scorer":
+        return spec.recipe == "modern" or spec.data in SMALL
+    return (spec.model, spec.recipe) != ("conve", "modern")
 
 
 def _models_on(view: ResultView, data: str) -> Table:
-    rows = []
-    for title, spec, by in runs_of_table_2(view.scope, data):
-        group = view.group(spec, for_test=True)
-        is_planned = spec.recipe != "paper" or by or data in SMALL
-        if group.results or (is_planned and (title, spec.recipe) != ("walker, ConvE", "modern")):
-            rows.append(_row(title, spec.recipe, group, by, TABLE_2[data][title]))
-    best, quoted = best_of(view, data), TABLE_2_QUOTED[data]
-    for title, numbers in quoted.items():
-        if title not in best:
+    rows, papers = [], TABLE_2[data] | TABLE_2_QUOTED[data]
+    for title, spec in runs_of_table_2(view.scope, data):
+        group = view.group(spec)
+        if group.results or _is_planned(spec):
+            rows.append(_row(title, spec.recipe, group, papers.get(title)))
+        with_dev = view.group(spec, trained_on_dev=True)
+        if with_dev.results:
+            rows.append(_row(f"{title}, trained on dev too", spec.recipe, with_dev, papers.get(title)))
+    with_row = {title for title, _ in runs_of_table_2(view.scope, data)}
+    for title, numbers in TABLE_2_QUOTED[data].items():
+        if title not in with_row:
             rows.append((f"{title}, quoted", "", "", *(f"({number:.1f})" for number in numbers), "", "", "", ""))
-    for title, (group, by) in best.items():
+    for title, group in best_of(view, data).items():
+        if title in with_row:
+            continue
         first = group.finished[0]
         name = (first.name if first.kind == "ensemble" else first.name.rpartition("-")[0]).removeprefix(f"{data}-")
-        rows.append(_row(title, name, group, by, quoted.get(title)))
+        rows.append(_row(f"best {title}", name, group, None))
     columns = ("model", "recipe", "seeds", "hits@1", "hits@10", "MRR", "difference", "unreached", "epochs", "training")
     return Table(TITLES[data], columns, tuple(rows), num_text=2)
 
 
-def _row(title: str, recipe: str, group: Group, by: str, papers: tuple[float, float, float] | None) -> tuple[str, ...]:
+def _row(title: str, recipe: str, group: Group, papers: tuple[float, float, float] | None) -> tuple[str, ...]:
     hits_1, hits_10, mrr = papers or (None, None, None)
-    mean = group.mean("test", by=by)
-    unreached = group.mean("test", "unreached", by) if by in (POLICY, RERANKED) else None
+    mean, unreached = group.mean("test"), group.mean("test", "unreached")
+    reaches_all = any(result.is_embedding_scorer for result in group.finished)
     return (
         title,
         recipe,
         f"{len(group.shown)}" if group.shown else "",
-        beside(_short(group, "hits@1", by), hits_1),
-        beside(_short(group, "hits@10", by), hits_10),
-        beside(group.text("test", by=by), mrr),
+        beside(_short(group, "hits@1"), hits_1),
+        beside(_short(group, "hits@10"), hits_10),
+        beside(group.text("test"), mrr),
         "" if mean is None or mrr is None else f"{mean - mrr:+.1f}",
-        "" if unreached is None else f"{unreached:.1f} %",
+        "" if unreached is None or reaches_all else f"{unreached:.1f} %",
         group.epochs,
         duration(group.seconds),
     )
 
 
-def _short(group: Group, metric: str, by: str) -> str:
-    mean = group.mean("test", metric, by)
+def _short(group: Group, metric: str) -> str:
+    mean = group.mean("test", metric)
     return "–" if mean is None else f"{mean:.1f}"
 
 
-def best_of(view: ResultView, data: str) -> dict[str, tuple[Group, str]]:
-    """Our best runs of any settings, selected on dev, and their ranking, by title."""
-    found = {title: (_best(view, data, title, kinds, by), by) for title, (kinds, by) in BEYOND.items()}
-    return {title: (group, by) for title, (group, by) in found.items() if group is not None}
+def best_of(view: ResultView, data: str) -> dict[str, Group]:
+    """Our best runs of any settings, selected on dev, by title."""
+    found = {title: _best(view, data, is_one) for title, is_one in BEYOND.items()}
+    return {title: group for title, group in found.items() if group is not None}
 
 
-def _best(view: ResultView, data: str, title: str, kinds: Sequence[str], by: str) -> Group | None:
-    """The runs of the settings whose first seed is the best on dev; those also trained on dev, if there are any."""
+def _best(view: ResultView, data: str, is_one: Callable[[Result], bool]) -> Group | None:
+    """The runs of the settings whose first seed is the best on dev; none of them was trained on dev."""
     groups: dict[str, list[Result]] = {}
-    with_dev: dict[str, list[Result]] = {}
     for result in view.ledger.results:
-        is_eligible = result.mrr("test", by) is not None and (result.is_reranked or by != RERANKED)
-        if title in (ALONE, GUIDED):
-            is_eligible = is_eligible and result.is_guided == (title == GUIDED)
-        if title in FAMILIES:
-            is_eligible = is_eligible and result.family == FAMILIES[title]
-        if result.is_finished and result.data == data and result.kind in kinds and is_eligible:
-            (with_dev if result.trained_on_dev else groups).setdefault(_settings_key(result), []).append(result)
+        is_eligible = result.is_finished and not result.trained_on_dev and result.mrr("test") is not None
+        if is_eligible and result.data == data and is_one(result):
+            groups.setdefault(_settings_key(result), []).append(result)
 
     def on_dev(key: str) -> tuple[float, int]:
         """The dev MRR of the first seed, which all settings have; among equals, the number of seeds decides."""
         first = min(groups[key], key=lambda result: result.seed)
-        return first.mrr("valid", by) or 0.0, len(groups[key])
+        return first.mrr("valid") or 0.0, len(groups[key])
 
     best = max(sorted(groups), key=on_dev, default=None)
     if best is None:
         return None
-    chosen = best_of_seeds(with_dev.get(best) or groups[best])
+    chosen = best_of_seeds(groups[best])
     return Group(tuple(chosen), chosen[0].epochs_of_recipe)
 
 
@@ -179,9 +181,7 @@ def _settings_key(result: Result) -> str:
     kept = {
         group: {name: value for name, value in values.items() if name not in BUDGET} for group, values in result.settings.items()
     }
-    groups = (result.content.get(group, {}) for group in ("propagation", "rules"))
-    walking = [{name: value for name, value in group.items() if name != "seed"} for group in groups]
-    return f"{result.kind} {result.rewarded_by} {result.started_from} {kept} {walking}"
+    return f"{result.kind} {result.rewarded_by} {result.started_from} {kept}"
 
 
 def _summary(view: ResultView) -> Table:
@@ -189,21 +189,19 @@ def _summary(view: ResultView) -> Table:
     lines: dict[str, list[str]] = {}
     for data in view.scope.data_sets:
         best: dict[str, tuple[float, str]] = {}  # dev MRR, text
-        for title, spec, by in runs_of_table_2(view.scope, data):
+        for title, spec in runs_of_table_2(view.scope, data):
             group = view.group(spec)
-            on_dev = group.mean("valid", by=by)
+            on_dev = group.mean("valid")
             if on_dev is None:
                 on_dev = -0.5 if group.results else -1.0  # unfinished runs are shown before those that were not run
-            text = view.group(spec, for_test=True).text("test", by=by)
-            best[title] = max(best.get(title, (-2.0, "")), (on_dev, text), key=lambda pair: pair[0])
+            best[title] = max(best.get(title, (-2.0, "")), (on_dev, group.text("test")), key=lambda pair: pair[0])
+        papers = TABLE_2[data] | TABLE_2_QUOTED[data]
         for title, (_, text) in best.items():
-            lines.setdefault(title, []).append(beside(text, TABLE_2[data][title][2]))
-        of_best = best_of(view, data)
-        for title in BEYOND:
-            found = of_best.get(title)
-            ours = NOT_RUN if found is None else found[0].text("test", by=found[1])
-            quoted = TABLE_2_QUOTED[data].get(title)
-            lines.setdefault(title, []).append(beside(ours, quoted[2] if quoted else None))
+            lines.setdefault(title, []).append(beside(text, papers[title][2] if title in papers else None))
+    of_best = {data: best_of(view, data) for data in view.scope.data_sets}
+    for title in BEYOND:
+        if title not in lines and any(title in found for found in of_best.values()):
+            lines[f"best {title}"] = [found[title].text("test") if title in found else NOT_RUN for found in of_best.values()]
     columns = ("MRR", *(TITLES[data] for data in view.scope.data_sets))
     return Table(
         "Summary: the recipe that is better on dev",
@@ -212,54 +210,89 @@ def _summary(view: ResultView) -> Table:
     )
 
 
+PAPERS_QUERIES = "On NELL-995 the paper leaves out the dev queries about entities without a fact in the graph; both are shown."
+
+
 def table_3(view: ResultView) -> Section:
     """The ablation on dev."""
     text = (
         "Dev MRR by the policy, in percent; the paper's numbers in brackets. Test facts are not filtered. −RS is without reward "
-        "shaping, −AD without action dropout. The paper's walker is the recipe `paper` with ConvE; the other rows are ours."
+        "shaping, −AD without action dropout. The paper's walker is the recipe `paper` with ConvE; the other rows are ours. "
+        f"{PAPERS_QUERIES}"
     )
     return Section("table3", "Table 3: ablation", text, (_ablation_table(view, "valid", TABLE_3),))
 
 
 def appendix_dev_complete(view: ResultView) -> Section:
     """The ablation on dev with the complete filter."""
-    text = "As Table 3, with test facts filtered too."
     return Section(
         "appendix-dev-complete",
         "Appendix: dev with the complete filter",
-        text,
+        "As Table 3, with test facts filtered too.",
         (_ablation_table(view, "valid_complete_filter", DEV_COMPLETE),),
     )
 
 
+@dataclass(frozen=True)
+class _Dev:
+    """The dev queries of a column or row: the paper's, or on data sets where it leaves some out, all of them."""
+
+    data: str
+    title: str
+    are_papers: bool = True
+
+    def of(self, group: Group) -> Group:
+        """The runs with their numbers on these queries."""
+        return group.with_papers_queries if self.are_papers else group
+
+
+def _dev_sets(data_sets: Sequence[str]) -> list[_Dev]:
+    sets = [[_Dev(data, TITLES[data]), _Dev(data, f"{TITLES[data]}, all queries", False)] for data in data_sets]
+    return [dev for pair in sets for dev in pair if dev.are_papers or dev.data in LEFT_OUT]
+
+
+def variants_of(view: ResultView, data: str, family: str) -> dict[str, Group]:
+    """The runs of an ablation, by variant."""
+    return {name: view.group(view.scope.variant(data, *ABLATIONS[family], name)) for name in VARIANTS}
+
+
+def _is_shown(view: ResultView, family: str) -> bool:
+    """Whether an ablation has runs, or is the paper's."""
+    groups = (group for data in view.scope.data_sets for group in variants_of(view, data, family).values())
+    return family == "paper, ConvE" or any(group.results for group in groups)
+
+
 def _ablation_table(view: ResultView, split: str, papers: Mapping[str, Ablation]) -> Table:
-    rows = []
-    for family, (model, recipe, base) in ABLATIONS.items():
+    rows, columns = [], _dev_sets(view.scope.data_sets)
+    for family in ABLATIONS:
+        if not _is_shown(view, family):
+            continue
+        groups = {data: variants_of(view, data, family) for data in view.scope.data_sets}
         for variant in VARIANTS:
-            groups = {data: view.group(view.scope.variant(data, model, recipe, variant, base)) for data in view.scope.data_sets}
-            if family != "paper, ConvE" and not any(group.results for group in groups.values()):
+            if family != "paper, ConvE" and not any(of_data[variant].results for of_data in groups.values()):
                 continue
-            cells = [beside(group.text(split), getattr(papers[data], _OF_VARIANT[variant])) for data, group in groups.items()]
+            theirs = {data: getattr(numbers, _OF_VARIANT[variant]) for data, numbers in papers.items()}
+            cells = [
+                beside(dev.of(groups[dev.data][variant]).text(split), theirs[dev.data] if dev.are_papers else None)
+                for dev in columns
+            ]
             rows.append((f"{family}: {variant}", *cells))
-    return Table("", ("walker", *(TITLES[data] for data in view.scope.data_sets)), tuple(rows))
+    return Table("", ("walker", *(dev.title for dev in columns)), tuple(rows))
 
 
 def ablation_results(view: ResultView) -> list[Result]:
     """All runs of the ablation."""
-    specs = (
-        view.scope.variant(data, model, recipe, variant, base)
-        for data in view.scope.data_sets
-        for model, recipe, base in ABLATIONS.values()
-        for variant in VARIANTS
+    groups = (
+        group for data in view.scope.data_sets for family in ABLATIONS for group in variants_of(view, data, family).values()
     )
-    found = {result.name: result for spec in specs for result in view.ledger.find(spec)}
-    return list(found.values())
+    return list({result.name: result for group in groups for result in group.results}.values())
 
 
 def table_4(view: ResultView) -> Section:
     """The ablation for to-many and to-one relations."""
     text = (
-        "Dev MRR by the policy, by kind of relation, and the share of the queries, in percent; the paper's numbers in brackets."
+        "Dev MRR by the policy, by kind of relation, and the share of the queries, in percent; the paper's numbers in brackets. "
+        f"{PAPERS_QUERIES}"
     )
     return Section("table4", "Table 4: to-many and to-one", text, _strata_tables(view, ("to-many", "to-one"), TABLE_4))
 
@@ -267,24 +300,26 @@ def table_4(view: ResultView) -> Section:
 def table_5(view: ResultView) -> Section:
     """The ablation for seen and unseen queries."""
     text = (
-        "Dev MRR by the policy, for queries that have an answer in train (seen) and for others; the paper's numbers in brackets."
+        "Dev MRR by the policy, for queries that have an answer in train (seen) and for others; the paper's numbers in brackets. "
+        f"{PAPERS_QUERIES}"
     )
     return Section("table5", "Table 5: seen and unseen", text, _strata_tables(view, ("seen", "unseen"), TABLE_5))
 
 
 def _strata_tables(view: ResultView, strata: Sequence[str], papers: Mapping[str, Mapping[str, Stratum]]) -> tuple[Table, ...]:
     tables = []
-    for family, (model, recipe, base) in ABLATIONS.items():
-        rows, has_any = [], False
-        for data in view.scope.data_sets:
-            groups = {name: view.group(view.scope.variant(data, model, recipe, name, base)) for name in VARIANTS}
-            has_any = has_any or any(group.results for group in groups.values())
+    for family in ABLATIONS:
+        if not _is_shown(view, family):
+            continue
+        rows = []
+        for dev in _dev_sets(view.scope.data_sets):
+            groups = {name: dev.of(group) for name, group in variants_of(view, dev.data, family).items()}
             for stratum in strata:
-                theirs = papers[data][stratum]
+                theirs = papers[dev.data][stratum] if dev.are_papers else Stratum(float("nan"), None)
                 cells = [_in_stratum(group, stratum, theirs, _OF_VARIANT[name]) for name, group in groups.items()]
-                rows.append((TITLES[data], stratum, beside(_share(groups["whole"], stratum), theirs.share), *cells))
-        if has_any or family == "paper, ConvE":
-            tables.append(Table(f"Recipe {family}", ("", "queries", "share", *VARIANTS), tuple(rows), num_text=2))
+                share = beside(_share(groups["whole"], stratum), theirs.share if dev.are_papers else None)
+                rows.append((dev.title, stratum, share, *cells))
+        tables.append(Table(f"Recipe {family}", ("", "queries", "share", *VARIANTS), tuple(rows), num_text=2))
     return tuple(tables)
 
 
@@ -307,17 +342,17 @@ def appendix_seeds(view: ResultView) -> Section:
     for data in view.scope.data_sets:
         scope, papers = view.scope, FIVE_SEEDS[data]
         runs = {
-            "ConvE": (scope.scorer(data, "conve", "modern"), ""),
-            "walker, ConvE": (scope.walker(data, "conve", "paper"), POLICY),
-            "modern walker, ComplEx": (scope.walker(data, "complex", "modern"), POLICY),
+            "ConvE": scope.scorer(data, "conve", "modern"),
+            "walker, ConvE": scope.walker(data, "conve", "paper"),
+            "modern walker, ComplEx": scope.walker(data, "complex", "modern"),
         }
         cells = []
-        for title, (spec, by) in runs.items():
+        for title, spec in runs.items():
             group = view.group(spec)
             count = f", {len(group.finished)} seed{'s' * (len(group.finished) > 1)}" if group.finished else ""
             theirs = papers.get(title)
             beside_it = f" ({theirs.mean:.1f} ± {theirs.deviation:.1f})" if theirs else ""
-            cells.append(f"{group.text('test', by=by)}{count}{beside_it}")
+            cells.append(f"{group.text('test')}{count}{beside_it}")
         rows.append((TITLES[data], *cells))
     columns = ("", "ConvE, recipe modern", "walker, ConvE, recipe paper", "walker, ComplEx, recipe modern")
     text = "Mean and standard deviation of test MRR over seeds, in percent; the paper's, over five seeds, in brackets."

@@ -130,7 +130,7 @@ def _insert(beam: Beam, workspace: Workspace, row: int, weight: float, parent: i
 
 
 @compiled
-def _extend(beam: Beam, workspace: Workspace, layer: int, scale: float, size: int) -> None:
+def _extend(beam: Beam, workspace: Workspace, layer: int, end_node: int, scale: float, size: int) -> None:
     """Paths at the nodes of a layer, with at most one edge more; those of the layer before stay, as states do."""
     ws = workspace
     row, next_row = ws.row_starts[layer], ws.row_starts[layer + 1]
@@ -149,7 +149,7 @@ def _extend(beam: Beam, workspace: Workspace, layer: int, scale: float, size: in
         run = ws.sender_run_ends[number]
         end = ws.run_ends[run - 1] if run else 0
         count = beam.counts[source]
-        if count == 0:
+        if count == 0 or ws.senders[number] == end_node:
             edge = end
         while edge < end:
             value = scale * beam.values[edge]
@@ -163,24 +163,44 @@ def _extend(beam: Beam, workspace: Workspace, layer: int, scale: float, size: in
 
 
 @compiled
-def find_paths(beam: Beam, workspace: Workspace, num_layers: int, node: int, size: int, paths: Int64s) -> None:
-    """Write the simple paths from the head to a node with the largest products of derivatives, given `beam.values`.
-
-    `paths` [B, L] gets positions of edges in the graph, the first edge first, and -1 behind the last. A product, relative to the
-    largest derivative, because a sum would favour long paths.
-    """
+def _search(beam: Beam, workspace: Workspace, num_layers: int, node: int, size: int) -> int:
+    """Find the paths to a node; give the row that has them."""
     ws = workspace
-    num_runs = ws.sender_run_ends[ws.sender_starts[num_layers] - 1]
     largest = np.float32(0.0)
-    for edge in range(ws.run_ends[num_runs - 1] if num_runs else 0):
+    for edge in range(_num_edges(ws, num_layers)):
         largest = max(largest, beam.values[edge])
     scale = np.float32(1.0) / largest if largest > 0 else np.float32(0.0)
     beam.counts[0] = 1
     _put(beam, 0, 0, 1.0, -1, -1)
     for layer in range(num_layers):
-        _extend(beam, ws, layer, scale, size)
-    row = ws.row_starts[num_layers] + node
+        _extend(beam, ws, layer, node, scale, size)
+    return ws.row_starts[num_layers] + node
+
+
+@inlined
+def _num_edges(workspace: Workspace, num_layers: int) -> int:
+    """The number of edges that carried messages, in all layers."""
+    num_runs = workspace.sender_run_ends[workspace.sender_starts[num_layers] - 1]
+    return workspace.run_ends[num_runs - 1] if num_runs else 0
+
+
+@compiled
+def find_paths(beam: Beam, workspace: Workspace, num_layers: int, node: int, size: int, paths: Int64s) -> None:
+    """Write the simple paths from the head to a node with the largest products of derivatives, given `beam.values`.
+
+    `paths` [B, L] gets positions of edges in the graph, the first edge first, and -1 behind the last. A product, relative to the
+    largest derivative, because a sum would favour long paths. If no path has positive derivatives only, signs do not matter, and
+    edges without a derivative have a small one.
+    """
+    ws = workspace
     paths[:, :] = -1
+    if node == 0:
+        return
+    row = _search(beam, ws, num_layers, node, size)
+    if beam.counts[row] == 0:
+        for edge in range(_num_edges(ws, num_layers)):
+            beam.values[edge] = abs(beam.values[edge]) + np.float32(1e-6)
+        row = _search(beam, ws, num_layers, node, size)
     for number in range(beam.counts[row]):
         slot, length = row * size + number, 0
         while beam.parents[slot] >= 0:

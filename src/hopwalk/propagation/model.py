@@ -55,7 +55,7 @@ def options_of(settings: PropagationSettings, *, drop: float = 0.0) -> Options:
 class Engine:
     """A graph, and a workspace per thread to run the kernels on it.
 
-    Memory of a workspace: about 16 D bytes for each (layer, node) that a query reaches (28 D with maxima), 12 bytes for each
+    Memory of a workspace: about 16 D bytes for each (layer, node) that a query reaches (28 D with maxima), 4 bytes for each
     edge, and 4 bytes for each entity. It grows to what the largest query so far needed.
     """
 
@@ -71,6 +71,11 @@ class Engine:
     def num_entities(self) -> int:
         """The number of entities of the graph."""
         return self.graph.num_entities
+
+    @property
+    def workspaces(self) -> list[Workspace]:
+        """The memory that each thread has for a query, as large as the largest so far needed."""
+        return self._workspaces
 
     def train(
         self, tasks: Tasks, shared: Shared, per_query: PerQuery, threshold: float = 0.0, drop: float = 0.0

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Triples
 from hopwalk.learning.scorer import ScoredPath, Step
-from hopwalk.propagation.graph import Floats, Int64s, RunGraph, hidden_edges
+from hopwalk.propagation.graph import Floats, Int64s, RunGraph
 from hopwalk.propagation.model import Engine, Propagation
 from hopwalk.propagation.parameters import Tasks
-from hopwalk.propagation.queries import plain_tasks
+from hopwalk.propagation.queries import hidden_positions, plain_tasks
 
 NUM_CANDIDATES = 8  # paths of an entity that are taken away one by one
 
@@ -50,7 +50,8 @@ class _Search:
         self._relation_ids = RelationIds(model.num_relations // 2)
         self._arrays = model.arrays(np.array([relation], dtype=np.int32))
         self._entities = np.array(entities, dtype=np.int32)
-        self._hidden = np.empty(0, dtype=np.int64) if hidden is None else edges_of_facts(engine.graph, self._relation_ids, hidden)
+        nothing = np.empty(0, dtype=np.int64)
+        self._hidden = nothing if hidden is None else hidden_positions(engine.graph, [hidden], self._relation_ids)[0]
         first = engine.explain(self._tasks([self._hidden]), *self._arrays, self._entities, NUM_CANDIDATES)
         self._candidates = [_listed(paths) for paths in first.paths]
         self._paths: list[list[Int64s]] = [[] for _ in entities]
@@ -128,19 +129,12 @@ def _listed(paths: Int64s) -> list[Int64s]:
     return [path[path >= 0] for path in paths if path[0] >= 0]
 
 
-def edges_of_facts(graph: RunGraph, relation_ids: RelationIds, facts: Triples) -> Int64s:
-    """The sorted positions of the edges of facts and of their inverses, without facts that the graph does not have."""
-    offsets = np.arange(len(facts) + 1, dtype=np.int64)
-    inverses = relation_ids.inverse(facts.relations).astype(np.int32)
-    columns = facts.heads.astype(np.int32), facts.relations.astype(np.int32), inverses
-    return np.unique(hidden_edges(graph, *columns, offsets, facts.tails.astype(np.int32), all_between=False)[1])
-
-
-def with_inverses(graph: RunGraph, relation_ids: RelationIds, path: Int64s) -> Int64s:
+def with_inverses(graph: RunGraph, relation_ids: RelationIds, edges: Int64s) -> Int64s:
     """The sorted positions of some edges and of their inverses."""
-    runs = _runs_of(graph, path)
+    runs = _runs_of(graph, edges)
     sources = np.searchsorted(graph.run_offsets, runs, side="right") - 1
-    return edges_of_facts(graph, relation_ids, Triples(sources.astype(np.int32), graph.run_relations[runs], graph.tails[path]))
+    facts = Triples(sources.astype(np.int32), graph.run_relations[runs], graph.tails[edges])
+    return hidden_positions(graph, [facts], relation_ids)[0]
 
 
 def steps_of(graph: RunGraph, path: Int64s) -> tuple[Step, ...]:

@@ -40,6 +40,11 @@ class QuerySampler:
         """The number of training queries in a pass, both directions together."""
         return 2 * len(self._train)
 
+    @property
+    def num_known(self) -> int:
+        """The number of known answers in an index of their own; 0 if the graph has them all."""
+        return 0 if self._known is None else len(self._known)
+
     def batch(self, first: int, size: int) -> Tasks:
         """The queries from number `first` on; numbers go on through all passes."""
         heads, relations, tails = self._facts(self._rows(np.arange(first, first + size)))

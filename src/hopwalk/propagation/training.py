@@ -12,9 +12,11 @@ from torch import Tensor
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError
+from hopwalk.learning.callbacks import Forecast
 from hopwalk.learning.metrics import dev_metrics
 from hopwalk.learning.ranking import filtered_answers, sample_queries, split_queries
 from hopwalk.learning.training import Learner, OnBatch
+from hopwalk.propagation.forecast import SECONDS_TO_MEASURE, memory_of_training
 from hopwalk.propagation.queries import QuerySampler
 from hopwalk.propagation.scorer import PropagationScorer
 
@@ -67,12 +69,25 @@ class PropagationLearner(Learner):
         return {"loss": total / max(last - first, 1), "queries": float(last * self._settings.batch_size)}
 
     def time_batches(self, seconds: float) -> float:
-        """The mean seconds of a training batch, over at least one batch and about so many seconds; the model changes."""
+        """The mean seconds of a training batch, over at least one batch and about so many seconds; nothing is learnt from it."""
+        before = [parameter.detach().clone() for parameter in self._scorer.model.parameters()]
+        self._step(0)  # makes the optimizer's state, and workspaces that are large enough
         started, count = time.perf_counter(), 0
         while not count or time.perf_counter() - started < seconds:
-            self._step(count % self._batches)
+            self._step((count + 1) % self._batches)
             count += 1
-        return (time.perf_counter() - started) / count
+        found = (time.perf_counter() - started) / count
+        self._put(before)
+        self._optimizer.state.clear()
+        return found
+
+    def forecast(self) -> Forecast:
+        """The memory of training, and the time between two evaluations on dev, from a few batches."""
+        settings, engine = self._settings, self._scorer.engine
+        seconds = self.time_batches(SECONDS_TO_MEASURE)
+        num_known = len(self._known) + self._sampler.num_known
+        memory = memory_of_training(self._scorer.model, engine, settings.batch_size, num_known)
+        return Forecast(memory, settings.batch_size, seconds * self._batches / self.epochs)
 
     def _step(self, number: int) -> float:
         """One step of the optimizer on batch `number`."""

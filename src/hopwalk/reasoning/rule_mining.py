@@ -22,8 +22,9 @@ from hopwalk.reasoning.values import ReasoningPath
 class UsedRule:
     """A rule, how often it holds in the graph, and how much the model uses it.
 
-    `weight` is its part in the shares of all paths, `queries` the number of queries it helps to answer. A model that consists of
-    rules, NeuralLP or DRUM, has its own weight for each; then there are neither queries nor examples.
+    `weight` is its part in the shares of all paths, each times the probability of its answer, so that unlikely answers count
+    little; `queries` is the number of queries it helps to answer. A model that consists of rules, NeuralLP or DRUM, has its own
+    weight for each; then there are neither queries nor examples.
     """
 
     rule: Rule
@@ -82,11 +83,13 @@ def used_rules(
         ranking = model.rank_facts(part)
         chosen = [found.entities[:answers].tolist() for found in ranking.candidates]
         for row, of_entities in enumerate(ranking.paths(chosen, num_paths)):
-            for entity, found in zip(chosen[row], of_entities, strict=True):
+            chances = ranking.candidates[row].probabilities
+            for place, (entity, found) in enumerate(zip(chosen[row], of_entities, strict=True)):
+                chance = 1.0 if chances is None else float(chances[place])
                 for path in labels.paths(int(part.heads[row]), reasons(relation_id, entity, found)):
                     rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), is_inverse)
                     use = uses.setdefault(rule, _Use())
-                    use.share += max(path.share, 0.0)
+                    use.share += max(path.share, 0.0) * chance
                     use.queries.add(first + row)
                     if len(use.examples) < num_examples:
                         use.examples.append(path)

@@ -13,8 +13,9 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.graph import with_facts as graph_with_facts
 from hopwalk.data.reachability import reached as within_reach
 from hopwalk.data.triples import Ids, Triples
+from hopwalk.learning.calibration import Calibration
 from hopwalk.learning.scorer import Step
-from hopwalk.reasoning.models import AnswerModel, Candidates, FactIds, PathIds, QueryIds, Ranking, best_candidates
+from hopwalk.reasoning.models import AnswerModel, Candidates, FactIds, Floats, PathIds, QueryIds, Ranking, best_candidates
 from hopwalk.utils.parallel import on_all_threads
 from hopwalk.walker.beam import Beam, Reached, ranks_along
 from hopwalk.walker.decoding import Decoder
@@ -72,7 +73,7 @@ class WalkerModel(AnswerModel):
             for entities, scores in zip(beam.entities.numpy(), beam.scores.numpy(), strict=True):
                 is_reached = scores > -np.inf
                 entities, scores = entities[is_reached], scores[is_reached].astype(np.float64)
-                odds = None if calibration is None else scores * calibration.slope + calibration.offset
+                odds = None if calibration is None else _log_odds(scores, calibration)
                 candidates.append(best_candidates(entities, scores, odds, nothing, k))
         stay_id = self.decoder.environment.graph.relation_ids.stay_id
         return _WalkerRanking(beams, candidates, stay_id)
@@ -107,6 +108,13 @@ class WalkerModel(AnswerModel):
         ranks = ranks_along(environment, queries, path, beam=beam)
         lost = next((hop for hop, rank in enumerate(ranks, start=1) if rank > beam), len(ranks))
         return f"its best path is lost at hop {lost} of {hops}: it has rank {ranks[lost - 1]:,}, and the beam keeps {beam}"
+
+
+def _log_odds(scores: Floats, calibration: Calibration) -> Floats:
+    """The calibrated logits of P(answer) of the entities that are reached, given all their scores [N]."""
+    shift = np.logaddexp.reduce(scores) if calibration.is_relative and len(scores) else 0.0
+    log_odds: Floats = (scores - shift) * calibration.slope + calibration.offset
+    return log_odds
 
 
 class _WalkerRanking(Ranking):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
 from hopwalk.learning.calibration import Calibration, calibrate, calibration_of, measure_reliability
-from hopwalk.learning.callbacks import Callback, TensorBoard, TrainingPlan
+from hopwalk.learning.callbacks import Callback, MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
 from hopwalk.learning.run import FINISHED, Run, copy_run, refuse_used_folder
 from hopwalk.learning.scorer import Scorer
 from hopwalk.learning.training import Learner, best_arrays, load_arrays, train
@@ -31,12 +31,14 @@ def train_into(
     *,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
+    make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
     scorer: Scorer | None = None,
 ) -> tuple[Run, Scorer]:
     """Train a scorer into a run folder, or resume its run; returns the finished or interrupted run, and its scorer.
 
-    `scorer` is the untrained scorer of these settings, if it was built already.
+    `scorer` is the untrained scorer of these settings, if it was built already. `make_callbacks(plan)` gives callbacks for the
+    plan of this training, with a forecast if there is one.
     """
     scorer = scorer or build_any_scorer(dataset, settings)
     callbacks = [*callbacks, TensorBoard(path / "tensorboard")] if tensorboard else callbacks
@@ -45,7 +47,10 @@ def train_into(
     if run.is_finished:
         return run, load_scorer(path)
     trained_on = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
-    outcome = train(run, _learner(scorer, trained_on, settings), callbacks)
+    learner = _learner(scorer, trained_on, settings)
+    if make_callbacks is not no_callbacks:
+        callbacks = [*callbacks, *make_callbacks(replace(training_plan(settings), forecast=learner.forecast()))]
+    outcome = train(run, learner, callbacks)
     if outcome is not None:
         describe(run, scorer, trained_on, outcome)
         if outcome["status"] == FINISHED:

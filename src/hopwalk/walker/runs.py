@@ -155,8 +155,9 @@ def _place_scorer(
     if scorer_run is None and STARTED_FROM in Run.open(path).about and (folder / "run.json").exists():
         return scorer_runs.load_scorer(folder)  # the copy made when the run was begun
     if scorer_run is None:
-        callbacks = make_callbacks(scorer_runs.training_plan(settings))
-        run, trained = scorer_runs.train_into(folder, dataset, settings, resume=True, callbacks=callbacks, scorer=scorer)
+        run, trained = scorer_runs.train_into(
+            folder, dataset, settings, resume=True, make_callbacks=make_callbacks, scorer=scorer
+        )
         return trained if run.is_finished else None
     if not (folder / "run.json").exists():
         copy_run(scorer_run, folder)
