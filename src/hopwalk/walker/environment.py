@@ -93,13 +93,14 @@ class Environment:
         self._relations = torch.from_numpy(np.array(graph.relations))
         self._tails = torch.from_numpy(np.array(graph.tails))
 
-    def start(self, queries: Queries, generator: torch.Generator | None = None) -> States:
-        """One walk per query, at its head. With a generator every walk has dropout of its own; without, encodings are shared."""
-        rows = torch.arange(len(queries))
+    def start(self, queries: Queries, generator: torch.Generator | None = None, *, rollouts: int = 1) -> States:
+        """`rollouts` walks of each query, at its head. With a generator each has its own dropout; else encodings are shared."""
+        rows = torch.arange(len(queries)).repeat_interleave(rollouts)
         if generator is not None:
-            return States(rows, queries.heads, self.policy.start(queries.heads, generator))
+            heads = queries.heads[rows]
+            return States(rows, heads, self.policy.start(heads, generator))
         heads, paths = torch.unique(queries.heads, return_inverse=True)
-        return States(rows, queries.heads, self.policy.start(heads), paths)
+        return States(rows, queries.heads[rows], self.policy.start(heads), paths[rows])
 
     def step(
         self,
