@@ -80,4 +80,4 @@ def test_recipes_of_walkers(data: str):
     minerva = load_settings(data, overrides=["walker.recipe=minerva"]).walker
     assert (minerva.reward_shaping, minerva.action_dropout, minerva.baseline) == (False, 0.0, "average")
     modern = load_settings(data).walker
-    assert (modern.recipe, modern.estimator, modern.reward_shaping) == ("modern", "sum", True)
+    assert (modern.recipe, modern.estimator, modern.reward_shaping) == ("modern", "likelihood", True)
