@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from hopwalk.learning.run import Run
 
 INTERRUPTED = 130  # exit code after Ctrl-C
-WALKER: Literal["walker"] = "walker"  # --reasoner
+PROPAGATION: Literal["propagation"] = "propagation"  # --reasoner
+WALKER: Literal["walker"] = "walker"
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `hopwalk train` writes it.", show_default=False)]
 
 
@@ -75,6 +76,8 @@ def train(
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
+    if reasoner == PROPAGATION:  # whatever scorer a preset of a walker has
+        chosen = changed(chosen, {"scorer.model": PROPAGATION})
     ending = "" if scorer is None else f"-{fold_name(chosen.scorer.model).replace(':', '-')}"
     folder = out or Path("runs") / f"{dataset.name}{'-walker' if reasoner == WALKER else ending}"
     was_finished = resume and Run.is_finished_in(folder)
