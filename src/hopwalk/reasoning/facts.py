@@ -61,7 +61,8 @@ def add_facts(
         try:
             link, ends = relation(fact[1]), [entity(end) for end in (fact[0], fact[2])]
         except UnknownNameError as error:
-            remedy = error.remedy or (ONLY_KNOWN_RELATIONS if takes_new_entities else ONLY_KNOWN_NAMES)
+            limits = ONLY_KNOWN_RELATIONS if takes_new_entities else ONLY_KNOWN_NAMES
+            remedy = " ".join(part for part in (error.remedy, limits) if part)
             problem = f"fact {number} ({shorten(' '.join(fact))}): {error.problem}"
             raise UnknownNameError(problem, path=source, remedy=remedy) from None
         new |= {text: None for text, id_ in zip((fact[0], fact[2]), ends, strict=True) if id_ is None}
