@@ -107,7 +107,7 @@ def measure_ours(data: str, threads: int, minibatches: int, num_queries: int) ->
     rate = product_rate(0.5)
     for rows in _batches(dataset, settings, minibatches + 2):
         start = time.perf_counter()
-        learner.learn_batch(torch.from_numpy(rows), 1, generator)
+        learner.learn_batch(torch.from_numpy(rows), generator)
         seconds.append(time.perf_counter() - start)
     rate = max(rate, product_rate(0.5))
     operations = operations_of_query(settings, actions_of_walk(environment.graph)) * settings.walker.batch_size
@@ -186,7 +186,7 @@ def measure_growth(num_entities: int, threads: int, minibatches: int) -> dict[st
     generator, seconds = torch.Generator().manual_seed(0), []
     for rows in _batches(dataset, settings, minibatches + 2):
         start = time.perf_counter()
-        learner.learn_batch(torch.from_numpy(rows), 1, generator)
+        learner.learn_batch(torch.from_numpy(rows), generator)
         seconds.append(time.perf_counter() - start)
     return {
         "entities": num_entities,

@@ -1,5 +1,7 @@
 """The paper's dev queries of NELL-995."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,7 +31,11 @@ def test_numbers_without_them_are_those_of_the_other_queries():
     queries = Triples.of([(0, 0, 1)] * 543)
     found, expected = (metrics(Ranks(queries[rows], ranks[rows], ranks[rows])) for rows in (slice(None), slice(102, None)))
     numbers = {"tails": found.to_dict(), "strata": {}}
-    content = {"data": {"name": "nell-995"}, "valid": {"policy": numbers}, "history": [{"epoch": 1, "valid_mrr": found.mrr}]}
+    content: dict[str, Any] = {
+        "data": {"name": "nell-995"},
+        "valid": {"policy": numbers},
+        "history": [{"epoch": 1, "valid_mrr": found.mrr}],
+    }
     result = with_papers_queries(walker_result("x", {}, **content))
     tails = result.numbers("valid")
     assert tails is not None and tails["tails"] == pytest.approx(expected.to_dict())

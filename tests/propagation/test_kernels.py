@@ -18,6 +18,7 @@ from hopwalk.propagation.queries import plain_tasks
 E, R = 40, 3
 VARIANTS: dict[str, dict[str, Any]] = {
     "sum": {},
+    "mean": {"aggregation": "mean"},
     "max": {"aggregation": "max"},
     "mean-max": {"aggregation": "mean-max"},
     "pruned": {"senders": 6},
@@ -207,3 +208,12 @@ def test_a_large_fan_out_is_none():
     model, tasks = model_of(settings), tasks_of(graph)
     scores = [model.score_all(Engine(graph, settings.model_copy(update={"fan_out": one}), 1), tasks)[0] for one in (0, 10_000)]
     assert np.array_equal(scores[0], scores[1])
+
+
+def test_a_loss_that_is_no_number_ends_the_batch():
+    """NaN marks a query that is not done, so a NaN of the model itself must not be taken for one, for ever."""
+    settings, graph = settings_of("sum"), graph_of()
+    model = model_of(settings)
+    with torch.no_grad():
+        model.readout_bias.fill_(torch.nan)
+    assert torch.isinf(model.mean_loss(Engine(graph, settings, 1), tasks_of(graph)))

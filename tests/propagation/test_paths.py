@@ -21,15 +21,14 @@ from hopwalk.propagation.queries import plain_tasks
 from hopwalk.propagation.scorer import PropagationScorer
 from tests.propagation.test_kernels import VARIANTS, E, graph_of, model_of, settings_of
 from tests.propagation.test_scorer import CHAIN, scorer_of
-from tests.propagation.test_training import tiny
-from tests.support.villages import VILLAGE
+from tests.support.villages import VILLAGE, propagation_of
 
 Path = tuple[tuple[int, int], ...]
 
 
 @pytest.fixture(scope="module")
 def scorer(tmp_path_factory: pytest.TempPathFactory) -> PropagationScorer:
-    run = api.train_scorer(VILLAGE, tiny(), out=tmp_path_factory.mktemp("paths") / "run")
+    run = api.train_scorer(VILLAGE, propagation_of(), out=tmp_path_factory.mktemp("paths") / "run")
     loaded = api.load_scorer(run.path)
     assert isinstance(loaded, PropagationScorer)
     return loaded

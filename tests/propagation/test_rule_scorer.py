@@ -18,7 +18,7 @@ from hopwalk.propagation.rule_scorer import LEAST, RuleScorer, soft_rules
 from hopwalk.scorers.models import build_any_scorer
 from tests.support.helpers import dataset_of
 from tests.support.stopping import StopAt, Stopped, result_of
-from tests.support.villages import VILLAGE, settings_of
+from tests.support.villages import VILLAGE, settings_of, train_walker
 
 TINY = {
     "rules.hops": 2,
@@ -153,6 +153,13 @@ def test_the_same_model_on_a_graph_with_a_new_entity(scorer: RuleScorer):
     assert best in VILLAGE.facts.tails[sisters].tolist()
     with pytest.raises(IndexError):
         scorer.paths_behind(0, UNCLE, [new])
+    with pytest.raises(DataError, match="more than"):
+        scorer.with_graph(facts, new)
+
+
+def test_hidden_facts_are_given_for_every_query(scorer: RuleScorer):
+    with pytest.raises(ValueError, match="each of 2 queries"):
+        scorer.score_reached(np.array([0, 1]), np.array([0, 0]), [VILLAGE.facts])
 
 
 @pytest.mark.parametrize("model", ["neural-lp", "drum"])
@@ -166,8 +173,8 @@ def test_a_killed_training_resumes_to_the_same_bits(tmp_path: Path, model: str, 
 
 
 def test_it_rewards_a_walker(tmp_path: Path, trained: Path):
-    run = api.train(VILLAGE, settings_of({"walker.guidance": 0.0, "walker.epochs": 1}), out=tmp_path / "run", scorer=trained)
-    assert run.is_finished and {*api.evaluate(run.path)} == {"policy", "reranked", "scorer", "blend"}
+    run = train_walker(VILLAGE, settings_of({"walker.epochs": 1}), out=tmp_path / "run", scorer=trained)
+    assert run.is_finished and {*api.evaluate(run.path)} == {"policy"}
 
 
 def test_it_is_a_calibrated_member_of_an_ensemble(tmp_path: Path, trained: Path, village_run: Path, scorer: RuleScorer):

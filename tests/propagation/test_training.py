@@ -10,9 +10,12 @@ import torch
 import hopwalk
 from hopwalk import api
 from hopwalk.config.settings import PropagationSettings, changed
+from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
+from hopwalk.learning.callbacks import Callback, TrainingPlan
 from hopwalk.learning.run import Run
 from hopwalk.propagation.budget import fit_budget
+from hopwalk.propagation.forecast import memory_of_training
 from hopwalk.propagation.graph import build_run_graph
 from hopwalk.propagation.queries import QuerySampler
 from hopwalk.propagation.scorer import PropagationScorer
@@ -145,3 +148,35 @@ def test_known_answers_are_the_same_from_the_graph_and_from_an_index(monkeypatch
     for part in (asked[: len(sampler)], asked[len(sampler) :]):
         assert np.array_equal(np.unique(part, axis=0), np.unique(both, axis=0))
     assert not np.array_equal(asked[: len(sampler)], asked[len(sampler) :])
+
+
+# Forecast
+
+
+def test_a_forecast_changes_nothing(tmp_path: Path):
+    """Training after a forecast gives the same bits as training without one."""
+    plans: list[TrainingPlan] = []
+
+    def make_callbacks(plan: TrainingPlan) -> list[Callback]:
+        plans.append(plan)
+        return []
+
+    forecast = api.train_scorer(VILLAGE, propagation_of(queries=160), out=tmp_path / "a", make_callbacks=make_callbacks)
+    without = api.train_scorer(VILLAGE, propagation_of(queries=160), out=tmp_path / "b")
+    assert result_of(forecast) == result_of(without)
+    (plan,) = plans
+    assert plan.forecast is not None and plan.forecast.seconds_of_epoch > 0 and plan.forecast.queries_at_once == 16
+    assert (plan.kind, plan.unit, plan.epochs) == ("propagation", "part", 3)
+
+
+def test_the_memory_forecast_grows_with_graph_and_batch():
+    settings = PropagationSettings(layers=2, width=8, attention_width=4)
+
+    def memory(num_facts: int, batch_size: int, num_known: int = 0) -> int:
+        facts = Triples.of([(number, 0, number + 1) for number in range(num_facts)])
+        scorer = PropagationScorer(num_facts + 1, 2, settings, facts)
+        return memory_of_training(scorer.model, scorer.engine, batch_size, num_known)
+
+    assert memory(2000, 4) - memory(1000, 4) == pytest.approx(1000 * (2 * (4 + 8 + 4) + 8 + 4 + 4), rel=0.01)
+    assert memory(1000, 8) - memory(1000, 4) == memory(1000, 4) - memory(1000, 0)
+    assert memory(1000, 4, num_known=10) == memory(1000, 4) + 80

@@ -13,6 +13,7 @@ from hopwalk.config.settings import changed
 from hopwalk.reasoning.reasoner import Reasoner
 from hopwalk.reasoning.walker_model import WalkerModel
 from hopwalk.walker.decoding import Decoder
+from hopwalk.walker.runs import load_decoder
 from tests.support.villages import VILLAGE
 
 
@@ -95,7 +96,7 @@ def test_answers_are_ranked_by_the_probability_of_paths(with_scorer: Reasoner):
     """The scores are those of scoring every entity, and the head is not among the answers."""
     head, relation = "child 3", "uncle"
     head_ids, relation_ids = (np.array([id_], dtype=np.int32) for id_ in with_scorer.names.query_ids(head, relation))
-    scores = with_scorer.model.score_all_tails(head_ids, relation_ids)[0]
+    scores = load_decoder(with_scorer.run).scores(head_ids, relation_ids)[0]
     new = with_scorer.ask(head, relation, k=len(VILLAGE.entities), only_new=True)
     for answer in new:
         assert answer.score == pytest.approx(float(scores[VILLAGE.entities.id(answer.entity)]), abs=1e-4)

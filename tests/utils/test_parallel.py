@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hopwalk.utils.parallel import on_all_threads
-from hopwalk.walker.decoding import POLICY, Decoder
+from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.runs import build_environment
 from tests.support.villages import ALONE, VILLAGE, settings_of
 
@@ -49,6 +49,6 @@ def test_decoding_is_the_same_on_any_number_of_threads(three_threads: None):
     environment.policy.eval()
     decoder, queries = Decoder(environment, settings, None), VILLAGE.train[:12]
     assert decoder.queries_at_once == 1  # every query is a piece of its own
-    on_three_threads = decoder.scores(queries.heads, queries.relations)[POLICY]
+    on_three_threads = decoder.scores(queries.heads, queries.relations)
     torch.set_num_threads(1)
-    assert np.array_equal(decoder.scores(queries.heads, queries.relations)[POLICY], on_three_threads)
+    assert np.array_equal(decoder.scores(queries.heads, queries.relations), on_three_threads)

@@ -4,8 +4,9 @@
 |---|---|
 | defaults | `config/settings.py` |
 | the data | `suited_settings`: size and density of a graph of your own |
+| the benchmark data set | `presets/*.toml`: hops, fan-out and beam |
 | the recipe | `presets/scorers/*.toml`, `presets/walkers/*.toml`: for all data sets, then for one |
-| the preset | `presets/*.toml` for the benchmark data sets, or a TOML file |
+| a file | a TOML file given as the preset |
 | the command line | `--set group.name=value`, and the options that stand for settings |
 """
 
@@ -49,19 +50,20 @@ def load_settings(
     >>> load_settings(overrides=["graph.fan_out=200"]).graph.fan_out
     200
     """
-    given = _merged(_read_preset(preset), _parsed(overrides))
-    return _combined(given, str(preset), suited or {})
+    of_data, of_file = _read_preset(preset)
+    return _combined(_merged(of_file, _parsed(overrides)), str(preset), suited or {}, of_data)
 
 
 def load_run_settings(path: Path) -> Settings:
     """The settings that a run was made with, as its folder has them; those of older runs by the names of today."""
-    return _combined(migrated_settings(_read_toml(path.read_text(encoding="utf-8"), path)), "", {})
+    return validated(migrated_settings(_read_toml(path.read_text(encoding="utf-8"), path)))
 
 
-def _combined(given: dict[str, Any], preset: str, suited: Mapping[str, Any]) -> Settings:
+def _combined(given: dict[str, Any], preset: str, suited: Mapping[str, Any], of_data: Mapping[str, Any]) -> Settings:
     values: dict[str, Any] = {}
     for name, value in suited.items():
         set_dotted(values, name, value)
+    values = _merged(values, of_data)
     for recipe in (
         _scorer_recipe(given, preset),
         _walker_recipe(given, preset),
@@ -99,6 +101,18 @@ def suited_settings(degrees: NDArray[np.integer]) -> dict[str, Any]:
     if len(degrees) > 20_000:
         values |= {"scorer.num_sampled_tails": 4096}
     return values
+
+
+def suited_bounds(degrees: NDArray[np.integer]) -> dict[str, Any]:
+    """Bounds of propagation that suit a graph, by dotted name, given the degrees of its entities; none where a query is small.
+
+    About how many edges lie within three steps of an entity: neighbours are met in proportion to their degree. Where they are
+    more than 200,000, the most promising nodes send, and hubs along a part of their edges.
+    """
+    total = float(degrees.sum())
+    of_neighbour = float((degrees.astype(float) ** 2).sum()) / total if total else 0.0
+    within_reach = min(total / max(len(degrees), 1) * of_neighbour**2, 3 * total)
+    return {"propagation.senders": 500, "propagation.fan_out": 400} if within_reach > 200_000 else {}
 
 
 def _scorer_recipe(given: Mapping[str, Any], data: str) -> dict[str, Any]:
@@ -156,19 +170,20 @@ def preset_names() -> list[str]:
     return [DEFAULT, *sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))]
 
 
-def _read_preset(preset: str | Path) -> dict[str, Any]:
+def _read_preset(preset: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of a packaged preset of a data set, and those of a file; one of the two is empty."""
     if isinstance(preset, Path) or preset.endswith(".toml"):
         try:
             text = Path(preset).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"the preset cannot be read ({error})", path=preset) from None
-        return migrated_settings(_read_toml(text, preset))
+        return {}, migrated_settings(_read_toml(text, preset))
     known = {fold_name(name): name for name in preset_names()}
     name = known.get(fold_name(preset))
     if name is None:
         remedy = did_you_mean(preset.lower(), known.values()) or f"Presets are: {', '.join(known.values())}."
         raise SettingsError(f"there is no preset {preset!r}", remedy=remedy)
-    return {} if name == DEFAULT else _read_toml(_packaged(f"{name}.toml"), preset)
+    return {} if name == DEFAULT else _read_toml(_packaged(f"{name}.toml"), preset), {}
 
 
 def _read_toml(text: str, path: str | Path) -> dict[str, Any]:

@@ -92,14 +92,20 @@ class WalkerSettings(Group):
         "of the gradient: likelihood of the answers, sum of the reward over the last hop, or sampled walks (the paper)",
     )
     rollouts: int = _integer(20, "walks of each query in a batch", least=1, most=100_000)
-    action_dropout: float = _share(0.5, "α: share of the actions masked when a walk is sampled")
+    action_dropout: float = _number(0.5, "α: share of the actions masked when a walk is sampled; 1: all alike", most=1)
     entropy: float = _number(0.0, "β: weight of the policy's entropy")
-    entropy_decay: float = _number(1.0, "factor on β after each epoch", above=0, most=1)
-    baseline: Literal["none", "average", "rollouts"] = _choice(
-        "none", "subtracted from rewards: none (the paper), average (of all so far), rollouts (of the same query)"
+    entropy_decay: float = _number(1.0, "factor on β after each epoch, or after `entropy_decay_steps` batches", above=0, most=1)
+    entropy_decay_steps: int = _integer(0, "batches after which β has fallen by the factor, a little with each; 0: an epoch")
+    baseline: Literal["none", "average", "rollouts", "standardised"] = _choice(
+        "none",
+        "subtracted from rewards: none (the paper), average (of all so far), rollouts (of the same query), standardised (the "
+        "mean of the batch, then divided by its deviation)",
     )
     embedding_dropout: float = _share(0.3, "dropout of embeddings")
     hidden_dropout: float = _share(0.1, "dropout of the other layers")
+    dropout_masks: Literal["walk", "edge"] = _choice(
+        "walk", "walk: a mask for all edges of a step, shared first steps, dropout between LSTM layers; edge: as the paper"
+    )
     learning_rate: float = _number(0.001, "step size of Adam", above=0)
     learning_rate_decay: float = _number(1.0, "factor on the step size after each epoch", above=0, most=1)
     gradient_clip: float = _number(0.0, "largest norm of the gradient; 0: no limit")
@@ -107,6 +113,9 @@ class WalkerSettings(Group):
     epochs: int = _integer(40, "passes over all queries, at most", most=1_000_000)
     evaluate_every: int = _integer(1, "epochs between two evaluations on dev", least=1)
     patience: int = _integer(10, "evaluations without a better dev MRR before training stops", least=1)
+    mean_window: int = _integer(
+        0, "stop when dev MRR falls below the mean of this many evaluations, as the paper; 0: stop by patience"
+    )
     dev_queries: int = _integer(2000, "dev queries ranked during training; 0: all")
     train_on_valid: bool = _choice(
         False, "train on the dev facts too, for all epochs: for a final test model, as the paper does on NELL-995"
@@ -126,18 +135,26 @@ class ScorerSettings(Group):
     )
     initial_scale: float = _number(0.001, "standard deviation of the initial embeddings; 0: Xavier")
     loss: Literal["softmax", "binary"] = _choice("softmax", "softmax over all tails, or binary cross-entropy of every tail")
-    label_smoothing: float = _share(0.1, "of the binary loss")
+    label_smoothing: float = _share(0.1, "of the binary loss: taken from the targets of answers")
+    smoothing_sum: float = _number(
+        0.0, "sum that label smoothing adds to the targets of a query; 0: as much as label_smoothing; 1: the paper's code", most=1
+    )
     n3: float = _number(0.05, "weight of the N3 penalty")
     relation_weight: float = _number(0.0, "weight of predicting the relation from head and tail, beside predicting the tail")
     optimizer: Literal["adagrad", "adam"] = _choice("adagrad", "adagrad or adam")
     learning_rate: float = _number(0.1, "step size of the optimizer", above=0)
     learning_rate_decay: float = _number(1.0, "factor on the step size after each epoch", above=0, most=1)
+    gradient_clip: float = _number(0.0, "largest norm of the gradient; 0: no limit")
     batch_size: int = _integer(512, "queries in a batch, each with all its answers", least=1)
     num_sampled_tails: int = _integer(0, "sampled entities that stand for all that are not answers in the batch; 0: no sampling")
     input_dropout: float = _share(0.0, "dropout of the embeddings of head and relation")
     feature_dropout: float = _share(0.2, "dropout of ConvE's feature maps")
     hidden_dropout: float = _share(0.3, "dropout of ConvE's query vector")
     tail_dropout: float = _share(0.0, "dropout of the embeddings of tails, one mask per batch")
+    conve_layers: Literal["original", "released"] = _choice(
+        "original",
+        "ConvE: original, or released (the paper's: dropout before the first norm and of single features, one norm less)",
+    )
     embedding_height: int = _integer(10, "ConvE: rows into which an embedding is reshaped", least=1, most=100_000)
     num_filters: int = _integer(32, "ConvE: filters", least=1, most=100_000)
     kernel_size: int = _integer(3, "ConvE: rows and columns of a filter", least=1, most=1000)
@@ -158,8 +175,8 @@ class PropagationSettings(Group):
     fan_out: int = _integer(0, "edges along which a node sends in a layer, an even sample if it has more; 0: all")
     width: int = _integer(32, "size of a node's state; a power of two is fastest", least=4, most=256)
     attention_width: int = _integer(8, "size of the attention's hidden layer", least=4, most=256)
-    aggregation: Literal["sum", "max", "mean-max"] = _choice(
-        "sum", "of messages: their sum; the sum and the maximum; the sum, the mean and the maximum"
+    aggregation: Literal["sum", "mean", "max", "mean-max"] = _choice(
+        "sum", "of messages: their sum; the sum and the mean; the sum and the maximum; the sum, the mean and the maximum"
     )
     additive: bool = _choice(False, "add a vector of the relation to each message")
     query_rank: int = _integer(0, "size of the query that messages depend on; 0: the whole query", most=256)
@@ -193,12 +210,12 @@ class PropagationSettings(Group):
     @property
     def has_max(self) -> bool:
         """Whether the maximum of messages is an aggregate."""
-        return self.aggregation != "sum"
+        return self.aggregation in ("max", "mean-max")
 
     @property
     def has_mean(self) -> bool:
         """Whether the mean of messages is an aggregate."""
-        return self.aggregation == "mean-max"
+        return self.aggregation in ("mean", "mean-max")
 
 
 class RuleSettings(Group):

@@ -41,6 +41,7 @@ class Learner(ABC):
     epochs: int
     evaluate_every: int
     patience: int
+    mean_window: int = 0  # evaluations; above 0, training stops when dev MRR falls below their mean, not by patience
 
     @abstractmethod
     def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
@@ -130,7 +131,11 @@ class _Training:
 
     def _is_over(self) -> bool:
         learner, progress = self._learner, self._progress
-        return progress.epoch >= learner.epochs or progress.evaluations_without_gain >= learner.patience
+        if progress.epoch >= learner.epochs:
+            return True
+        if learner.mean_window:
+            return is_below_mean([record.get("valid_mrr", 0.0) for record in progress.history], learner.mean_window)
+        return progress.evaluations_without_gain >= learner.patience
 
     def _do_epoch(self) -> None:
         epoch, start = self._progress.epoch + 1, time.perf_counter()
@@ -199,6 +204,16 @@ class _Training:
     def _part(self, file: ArrayFile, prefix: str) -> dict[str, Any]:
         names = {migrated_parameter(self._learner.name, name): name for name in file.names}
         return {name.removeprefix(prefix): file.array(old) for name, old in names.items() if name.startswith(prefix)}
+
+
+def is_below_mean(mrrs: Sequence[float], window: int) -> bool:
+    """Whether the last of these is below the mean of the last `window`, it included; never before there are so many.
+
+    >>> is_below_mean([0.3, 0.5], 3), is_below_mean([0.3, 0.5, 0.6], 3), is_below_mean([0.3, 0.5, 0.6, 0.4], 3)
+    (False, False, True)
+    """
+    last = mrrs[-window:]
+    return len(last) == window and last[-1] < sum(last) / window
 
 
 def peak_memory_bytes() -> int | None:

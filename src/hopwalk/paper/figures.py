@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from hopwalk.paper.ledger import Result
 from hopwalk.paper.parts import Figure, ResultView, Section
 from hopwalk.paper.published import TABLE_3, TITLES
 from hopwalk.paper.run_spec import RunSpec
-from hopwalk.paper.tables import ABLATIONS, rates_table, variants_of
+from hopwalk.paper.tables import ABLATIONS, FIRST_RUNS, PAPER, rates_table, variants_of
 from hopwalk.utils.charts import Series, line_chart
 
 FIRST = 20  # epochs in the figure of false negatives
@@ -30,10 +31,11 @@ def figure_false_negatives(view: ResultView) -> Section:
     figures = []
     for data in view.scope.data_sets:
         series = []
-        for variant in ("whole", "−RS"):
-            group = view.group(view.scope.variant(data, "conve", "paper", variant))
-            points = [point for point in _points(group.results, "false_negative_hits", 100) if point[0] <= FIRST]
-            series += [Series(f"recipe paper, {variant}", points)] if points else []
+        for family in (PAPER, FIRST_RUNS):
+            groups = variants_of(view, data, family)
+            for variant in ("whole", "−RS"):
+                points = [point for point in _points(groups[variant].results, "false_negative_hits", 100) if point[0] <= FIRST]
+                series += [Series(f"{family}: {variant}", points)] if points else []
         if series:
             title = f"{TITLES[data]}: walks that hit a false negative"
             caption = f"{TITLES[data]}: share of sampled walks that end at an answer of dev or test that is not in train."
@@ -65,7 +67,7 @@ def figure_convergence(view: ResultView) -> Section:
 
 
 def _convergence(data: str, family: str, results: Mapping[str, Sequence[Result]]) -> list[Figure]:
-    slug = f"{data}-{family.replace(', ', '-').replace(' ', '-').lower()}"
+    slug = f"{data}-{re.sub('[^a-z]+', '-', family.lower())}"
     figures = []
     for what, key, scale, label in (("mrr", "valid_mrr", 100.0, "dev MRR"), ("paths", "unique_paths", 1.0, "distinct paths")):
         level = TABLE_3[data].whole if what == "mrr" else None
@@ -89,11 +91,11 @@ def curves(view: ResultView, planned: Sequence[RunSpec]) -> Section:
         group = view.group(spec)
         for result in group.results:
             points = _points([result], "valid_mrr", 100)
-            if len(points) > 1 and (not result.is_finished or result.was_cut(group.planned_epochs)):
+            if len(points) > 1 and (not result.is_finished or result.was_cut(group.stopping)):
                 state = (
                     "unfinished"
                     if not result.is_finished
-                    else f"cut short after {result.epochs} of {group.planned_epochs} epochs"
+                    else f"cut short after {result.epochs} of {group.stopping.epochs} epochs"
                 )
                 chart = [Series("dev MRR", points)]
                 figures[result.name] = _chart(
@@ -112,8 +114,8 @@ def appendix_dropout(view: ResultView) -> Section:
         if points:
             series.append(Series(TITLES[data], points))
     text = (
-        "The paper's rates, ours, and those of a sweep: the recipe `modern`, ComplEx as the scorer, few epochs, "
-        "one seed, dev MRR by the policy. The paper finds that denser graphs need higher rates."
+        "The paper's rates, ours, and those of a sweep: the recipe `modern`, ComplEx as the scorer, "
+        "one seed, dev MRR by the policy. The paper finds that denser graphs need higher rates, and tried 1 on UMLS and Kinship."
     )
     figures = []
     if series:

@@ -21,7 +21,7 @@ from hopwalk.config.migrations import migrated_keys, migrated_rankings, migrated
 from hopwalk.config.settings import Settings
 from hopwalk.errors import RunError
 from hopwalk.learning.run import write_text
-from hopwalk.paper.run_spec import BUDGET, WALKING_SCORERS, RunSpec
+from hopwalk.paper.run_spec import BUDGET, WALKING_SCORERS, RunSpec, Stopping
 from hopwalk.reasoning.evaluating import POLICY
 
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
@@ -140,12 +140,12 @@ class Result:
         return None if not part or part["mrr"] is None else 100 * float(part["mrr"])
 
     @property
-    def epochs_of_recipe(self) -> int:
-        """The epochs of its recipe; 0 of an ensemble."""
-        return 0 if self.kind == "ensemble" else _epochs_of_recipe(self.kind, self.data, self.own)
+    def stopping_of_recipe(self) -> Stopping:
+        """When training by its recipe is to end; at once for an ensemble."""
+        return Stopping(0, 0) if self.kind == "ensemble" else _stopping_of_recipe(self.kind, self.data, self.own)
 
-    def was_cut(self, epochs: int) -> bool:
-        """Whether it ended before so many epochs although dev MRR might still have risen, given its patience.
+    def was_cut(self, planned: Stopping) -> bool:
+        """Whether it ended before training was to end, while dev MRR might still have risen.
 
         An ensemble was cut short if one of its members ended before the epochs of its recipe.
         """
@@ -154,10 +154,7 @@ class Result:
         if self.kind == "ensemble":
             return _scorer_was_cut(self.data, self.content)
         mrrs = [float(record["valid_mrr"]) for record in self.history if record.get("valid_mrr") is not None]
-        if self.trained_on_dev or self.epochs >= epochs or not mrrs:
-            return False
-        best = max(range(len(mrrs)), key=lambda place: mrrs[place])
-        return len(mrrs) - 1 - best < int(self.own.get("patience", 0))
+        return not self.trained_on_dev and not planned.is_over(self.epochs, mrrs)
 
     @property
     def has_cut_scorer(self) -> bool:
@@ -227,7 +224,7 @@ class Ledger:
             return "not run", None
         if not found.is_finished:
             return "unfinished", found
-        return "cut short" if found.was_cut(getattr(spec.settings, spec.kind).epochs) else DONE, found
+        return "cut short" if found.was_cut(spec.stopping) else DONE, found
 
     def add(self, kind: str, content: Mapping[str, Any]) -> Path:
         """Write the file of a finished run, and remove its unfinished one; an error if there is already a result of that name."""
@@ -306,9 +303,9 @@ def _migrated(content: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
-def _epochs_of_recipe(kind: str, data: str, own: Mapping[str, Any]) -> int:
+def _stopping_of_recipe(kind: str, data: str, own: Mapping[str, Any]) -> Stopping:
     recipe = [f"{kind}.recipe={own['recipe']}", *([f"scorer.model={own['model']}"] if kind == "scorer" else [])]
-    return int(getattr(load_settings(data, overrides=recipe), kind).epochs)
+    return Stopping.of(getattr(load_settings(data, overrides=recipe), kind))
 
 
 def _scorer_was_cut(data: str, about: Mapping[str, Any]) -> bool:
@@ -322,7 +319,7 @@ def _scorer_was_cut(data: str, about: Mapping[str, Any]) -> bool:
         return False
     epochs = about.get("epochs") or own["epochs"]
     evaluations_since = (epochs - about["best_epoch"]) // own["evaluate_every"]
-    return bool(epochs < _epochs_of_recipe("scorer", data, own) and evaluations_since < own["patience"])
+    return bool(epochs < _stopping_of_recipe("scorer", data, own).epochs and evaluations_since < own["patience"])
 
 
 def best_of_seeds(results: Iterable[Result]) -> list[Result]:

@@ -10,7 +10,7 @@ import numpy as np
 from hopwalk.paper.ledger import Ledger, Result
 from hopwalk.paper.plan import Scope
 from hopwalk.paper.protocol import with_papers_queries
-from hopwalk.paper.run_spec import RunSpec
+from hopwalk.paper.run_spec import RunSpec, Stopping
 from hopwalk.reasoning.evaluating import POLICY
 
 NOT_RUN = "not run"
@@ -59,10 +59,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ only in their seed, and the epochs planned for them."""
+    """Runs that differ only in their seed, and when their training was to end."""
 
     results: tuple[Result, ...]
-    planned_epochs: int
+    stopping: Stopping
 
     @property
     def with_papers_queries(self) -> Group:
@@ -77,7 +77,7 @@ class Group:
     @property
     def mark(self) -> str:
         """The mark of a group with a run that was cut short, or whose scorer was; else empty."""
-        return CUT if any(result.was_cut(self.planned_epochs) or result.has_cut_scorer for result in self.finished) else ""
+        return CUT if any(result.was_cut(self.stopping) or result.has_cut_scorer for result in self.finished) else ""
 
     def values(self, split: str, metric: str = "mrr", by: str = POLICY, stratum: str = "") -> list[float]:
         """A metric of tails in percent, of every finished run that has it."""
@@ -134,8 +134,8 @@ class ResultView:
 
     def group(self, spec: RunSpec, *, trained_on_dev: bool = False) -> Group:
         """The runs of a spec, of all seeds: those that were not trained on dev, or those that were."""
-        unlimited = replace(spec, most_epochs=0).settings
-        return Group(tuple(self.ledger.find(spec, trained_on_dev=trained_on_dev)), getattr(unlimited, spec.kind).epochs)
+        results = self.ledger.find(spec, trained_on_dev=trained_on_dev)
+        return Group(tuple(results), replace(spec, most_epochs=0).stopping)
 
 
 def spread(values: Sequence[float]) -> str:

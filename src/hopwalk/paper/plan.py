@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hopwalk.config.loading import load_settings
 from hopwalk.errors import UnknownNameError, did_you_mean
 from hopwalk.paper.published import TITLES
 from hopwalk.paper.run_spec import NO_SCORER, SCORER_GROUPS, SMALL, RunSpec
@@ -18,15 +19,22 @@ VARIANTS: dict[str, tuple[str, ...]] = {  # of Table 3
     "−RS": ("walker.reward_shaping=false",),
     "−AD": ("walker.action_dropout=0.0",),
 }
-LABELS = {"whole": "", "−RS": "no-rs", "−AD": "no-ad"}
-RATES = {  # of action dropout in the sweep, to see the trend against fan-out
-    "umls": (0.0, 0.3, 0.5, 0.8, 0.95),
-    "kinship": (0.0, 0.3, 0.5, 0.8, 0.95),
-    "fb15k-237": (0.1, 0.5, 0.9),
-    "wn18rr": (0.1, 0.5, 0.9),
-    "nell-995": (0.1, 0.5, 0.9),
+# Without reward shaping or action dropout the authors' released configurations have other settings too.
+_MORE_DROPOUT = ("walker.embedding_dropout=0.3", "walker.hidden_dropout=0.1")
+RELEASED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("−RS", "umls"): (*_MORE_DROPOUT, "walker.action_dropout=0.9", "walker.gradient_clip=0.0"),
+    ("−RS", "wn18rr"): (
+        "walker.embedding_dropout=0.5",
+        "walker.hidden_dropout=0.3",
+        "walker.action_dropout=0.5",
+        "walker.epochs=20",
+    ),
+    ("−RS", "nell-995"): ("walker.learning_rate=0.001", "walker.action_dropout=0.3"),
+    ("−AD", "umls"): _MORE_DROPOUT,
 }
-SWEEP_EPOCHS = {"umls": 12, "kinship": 14, "fb15k-237": 1, "wn18rr": 2, "nell-995": 6}
+FIRST = "first"  # runs by a recipe before it followed the releases to the letter
+LABELS = {"whole": "", "−RS": "no-rs", "−AD": "no-ad"}
+PAPERS_RATES = (0.1, 0.5, 0.9, 0.95)  # of action dropout, one for each data set; the sweep tries them on all
 QUICK = (
     "scorer.epochs=10",
     "scorer.dimension=50",
@@ -38,7 +46,7 @@ QUICK = (
     "walker.dimension=50",
     "walker.history_dimension=50",
 )
-QUICK_RATES = (0.0, 0.5, 0.95)
+QUICK_RATES = (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -70,16 +78,28 @@ class Scope:
 
     def variant(self, data: str, model: str, recipe: str, name: str, seed: int = 0) -> RunSpec:
         """A walker of the ablation: whole, without reward shaping, or without action dropout."""
-        return self.walker(data, model, recipe, seed, VARIANTS[name], LABELS[name])
+        released = RELEASED.get((name, data), ()) if recipe == "paper" else ()
+        return self.walker(data, model, recipe, seed, (*VARIANTS[name], *released), LABELS[name])
+
+    def first(self, spec: RunSpec, name: str = "whole") -> RunSpec:
+        """The same run by the recipe as it was before it followed the releases to the letter."""
+        settings = load_settings(spec.data, overrides=["walker.recipe=paper"])
+        graph = (f"graph.fan_out={settings.graph.fan_out}", f"walk.beam={settings.walk.beam}")
+        changes = {
+            "scorer": ("smoothing_sum=0.0", "conve_layers=original", "input_dropout=0.3", "tail_dropout=0.3"),
+            "paper": ("dropout_masks=walk",),
+            "minerva": ("baseline=average", "entropy_decay=0.99", "entropy_decay_steps=0"),
+        }["scorer" if spec.kind == "scorer" else spec.recipe]
+        overrides = (*VARIANTS[name], *(f"{spec.kind}.{change}" for change in changes), *(graph if spec.kind == "walker" else ()))
+        return replace(spec, overrides=overrides, label="-".join(part for part in (LABELS[name], FIRST) if part))
 
     def swept(self, data: str, rate: float) -> RunSpec:
         """A walker of the sweep over rates of action dropout."""
-        epochs = () if self.changes else (f"walker.epochs={SWEEP_EPOCHS[data]}",)
-        return self.walker(data, "complex", "modern", 0, (f"walker.action_dropout={rate}", *epochs), f"ad-{rate:g}")
+        return self.walker(data, "complex", "modern", 0, (f"walker.action_dropout={rate}",), f"ad-{rate:g}")
 
     def rates(self, data: str) -> tuple[float, ...]:
-        """The rates of the sweep."""
-        return QUICK_RATES if self.changes else RATES[data]
+        """The rates of the sweep: on the small sets also none, and completely random sampling, as the paper tried."""
+        return QUICK_RATES if self.changes else (0.0, *PAPERS_RATES, 1.0) if data in SMALL else PAPERS_RATES
 
     def seeds_or(self, seeds: Sequence[int]) -> tuple[int, ...]:
         """The seeds of the scope, or the given ones if it has none."""

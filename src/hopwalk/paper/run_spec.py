@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 from hopwalk.config.loading import load_settings
-from hopwalk.config.settings import Settings
+from hopwalk.config.settings import ScorerSettings, Settings, WalkerSettings
+from hopwalk.learning.training import is_below_mean
 
 SMALL = ("umls", "kinship")  # these have five seeds, and scorers by the paper's recipe, whose 1,000 epochs are long elsewhere
 SCORER_GROUPS = ("scorer.", "propagation.", "rules.")  # prefixes of the settings of scorers
 NO_SCORER = "none"  # the model of a walker without a scorer
 WALKING_SCORERS = ("propagation", "neural-lp", "drum")  # they score by walks; their budget is a number of queries
 # Settings of the length, evaluation and memory of training: they change how far a run comes, not which run it is.
-BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "dev_queries", "memory_mb", "train_on_valid"})
+BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "mean_window", "dev_queries", "memory_mb", "train_on_valid"})
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When the training of a run is to end: after so many epochs, or before by patience or below the mean of a window."""
+
+    epochs: int
+    patience: int
+    mean_window: int = 0
+
+    @staticmethod
+    def of(settings: ScorerSettings | WalkerSettings) -> Stopping:
+        """That of settings."""
+        return Stopping(settings.epochs, settings.patience, getattr(settings, "mean_window", 0))
+
+    def is_over(self, epochs: int, mrrs: Sequence[float]) -> bool:
+        """Whether a run of so many epochs with these MRRs on dev has come to its end."""
+        if epochs >= self.epochs or not mrrs:
+            return True
+        if self.mean_window:
+            return is_below_mean(mrrs, self.mean_window)
+        best = max(range(len(mrrs)), key=lambda place: mrrs[place])
+        return len(mrrs) - 1 - best >= self.patience
 
 
 @dataclass(frozen=True)
@@ -73,16 +98,21 @@ class RunSpec:
         return _loaded(self.data, tuple(self.all_overrides))
 
     @property
+    def stopping(self) -> Stopping:
+        """When its training is to end."""
+        return Stopping.of(getattr(self.settings, self.kind))
+
+    @property
     def needs_scorer(self) -> bool:
         """Whether it is a walker that a scorer rewards."""
         return self.kind == "walker" and self.settings.walker.reward_shaping
 
     @property
     def scorer(self) -> RunSpec:
-        """The scorer that it needs, by the recipe that is better on dev; its seed is the walker's if it trains in a minute."""
+        """The scorer that it needs; its seed is the walker's if it trains in a minute."""
         overrides = tuple(override for override in self.overrides if override.startswith(SCORER_GROUPS))
         label = "quick" if overrides else ""
-        recipe = "paper" if self.model == "conve" and self.data in SMALL else "modern"
+        recipe = "paper" if (self.model, self.recipe) == ("conve", "paper") else "modern"
         seed = 0 if recipe == "paper" else self.seed
         return RunSpec("scorer", self.data, self.model, recipe, seed, overrides, label, self.most_epochs)
 

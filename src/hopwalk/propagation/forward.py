@@ -137,7 +137,8 @@ def _send(
                     _start_rows(ws, next_row + target, next_row + target + 1, options.max, D)
                 place = (next_row + target) * D
                 store(ws.sums, place, load(ws.sums, place, D) + message)
-                ws.counts[next_row + target] += 1
+                if options.mean or options.max:
+                    ws.counts[next_row + target] += 1
                 if options.max:
                     raise_maximum(ws.maxima, ws.owners, place, message, num_runs)
                 ws.edge_nodes[num_edges] = target

@@ -84,7 +84,7 @@ def compile_kernels(width: int, attention_width: int) -> Kernels:
                 A,
             )
             forget(num_nodes, workspace)
-            losses[query] = loss
+            losses[query] = np.inf if np.isnan(loss) else loss  # NaN: not done yet
 
     @compiled
     def score_batch(

@@ -14,9 +14,11 @@ from torch import Tensor
 from hopwalk.config.settings import RuleSettings
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.data.vocabulary import Vocabulary
-from hopwalk.learning.scorer import PathScorer, ReachedScores, ScoredPath
-from hopwalk.propagation.graph import Int64s, build_run_graph, hidden_edges
-from hopwalk.propagation.queries import plain_tasks
+from hopwalk.errors import DataError
+from hopwalk.learning.reached import ReachedScores
+from hopwalk.learning.scorer import PathScorer, ScoredPath
+from hopwalk.propagation.graph import build_run_graph
+from hopwalk.propagation.queries import hidden_positions, plain_tasks
 from hopwalk.propagation.rule_model import RuleEngine, RuleModel
 from hopwalk.propagation.rule_search import PathSearch, best_rules, following_relations, steps_of
 
@@ -46,43 +48,35 @@ class RuleScorer(PathScorer):
         """T: the length of the longest walks."""
         return self.settings.hops
 
-    def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The score of every entity as the tail of every query [Q, E]."""
-        scores = torch.empty(len(heads), self.num_entities)
+    def score_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
+        """The scores of the entities that the walks of each query reach.
+
+        `hidden` are facts that a query does not see, one `Triples` for each query; an empty sequence hides nothing.
+        """
+        if len(hidden) not in (0, len(heads)):
+            raise ValueError(f"expected hidden facts for each of {len(heads)} queries, got {len(hidden)}")
+        parts = []
         for first in range(0, len(heads), QUERIES_AT_ONCE):
             rows = slice(first, first + QUERIES_AT_ONCE)
-            tasks = plain_tasks(heads[rows].numpy(), relations[rows].numpy())
-            scores[rows] = torch.from_numpy(self.model.score_all(self.engine, tasks)[0])
-        return scores.clamp_(min=LEAST).log_()
+            edges = hidden_positions(self.engine.graph, hidden[rows], self.relation_ids) if len(hidden) else None
+            probabilities = self.model.score_all(self.engine, plain_tasks(heads[rows], relations[rows], edges))[0]
+            queries, entities = np.nonzero(probabilities)
+            offsets = np.searchsorted(queries, np.arange(len(probabilities) + 1))
+            scores = np.log(np.maximum(probabilities[queries, entities], np.float32(LEAST)))
+            unreached = np.full(len(probabilities), math.log(LEAST), dtype=np.float32)
+            parts.append(ReachedScores(offsets, entities.astype(np.int32), scores, unreached))
+        return ReachedScores.concatenate(parts)
+
+    def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The score of every entity as the tail of every query [Q, E]."""
+        return torch.from_numpy(self.score_reached(heads.numpy(), relations.numpy()).dense(self.num_entities))
 
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The score of every triple [N]; every distinct query is walked once."""
         num_directed = self.relation_ids.num_directed
-        distinct, rows = torch.unique(heads * num_directed + relations, return_inverse=True)
-        found = torch.empty(len(heads))
-        for first in range(0, len(distinct), QUERIES_AT_ONCE):
-            part = distinct[first : first + QUERIES_AT_ONCE]
-            scores = self.score_all_tails(part // num_directed, part % num_directed)
-            is_own = (rows >= first) & (rows < first + len(part))
-            found[is_own] = scores[rows[is_own] - first, tails[is_own]]
-        return found
-
-    def score_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
-        """The scores of the entities that the walks of each query reach."""
-        counts, entities, scores = [np.zeros(1, dtype=np.int64)], [], []
-        for first in range(0, len(heads), QUERIES_AT_ONCE):
-            rows = slice(first, first + QUERIES_AT_ONCE)
-            tasks = plain_tasks(heads[rows], relations[rows], [self._edges_of(facts) for facts in hidden[rows]])
-            probabilities = self.model.score_all(self.engine, tasks)[0]
-            queries, reached = np.nonzero(probabilities)
-            counts.append(np.bincount(queries, minlength=len(probabilities)))
-            entities.append(reached.astype(np.int32))
-            scores.append(np.log(np.maximum(probabilities[queries, reached], np.float32(LEAST))))
-        offsets = np.cumsum(np.concatenate(counts))
-        unreached = np.full(len(heads), math.log(LEAST), dtype=np.float32)
-        if not len(heads):
-            return ReachedScores(offsets, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32), unreached)
-        return ReachedScores(offsets, np.concatenate(entities), np.concatenate(scores), unreached)
+        distinct, rows = np.unique((heads * num_directed + relations).numpy(), return_inverse=True)
+        reached = self.score_reached((distinct // num_directed).astype(np.int32), (distinct % num_directed).astype(np.int32))
+        return torch.from_numpy(reached.scores_of(rows, tails.numpy()))
 
     def paths_behind(
         self, head: int, relation: int, entities: Sequence[int], *, num_paths: int = 3, hidden: Triples | None = None
@@ -92,7 +86,8 @@ class RuleScorer(PathScorer):
         The probability of an entity is a sum over walks: `drop` is the term of the path, `share` its part of the sum. Walks that
         pass an entity twice are part of the sum too, but are not given.
         """
-        edges = self._edges_of(hidden) if hidden is not None else np.empty(0, dtype=np.int64)
+        facts = Triples.of([]) if hidden is None else hidden
+        (edges,) = hidden_positions(self.engine.graph, [facts], self.relation_ids)
         tasks = plain_tasks(np.array([head]), np.array([relation]), [edges])
         probabilities, totals = self.model.score_all(self.engine, tasks)
         attentions = self.model.plain_attentions(torch.tensor([relation]))
@@ -105,18 +100,16 @@ class RuleScorer(PathScorer):
         return found
 
     def with_graph(self, facts: Triples, num_entities: int) -> Self:
-        """The same model on another graph, which may have more entities."""
-        num_relations = self.relation_ids.num_relations
-        other = type(self)(num_entities, num_relations, self.settings, facts, is_drum=self.model.is_drum)
+        """The same model on another graph, which may have more entities; both share their parameters."""
+        relations, entities = self.relation_ids.num_relations, np.append(facts.heads, facts.tails)
+        if len(facts) and (int(entities.max()) >= num_entities or int(facts.relations.max()) >= relations):
+            raise DataError(
+                f"the facts have more than {num_entities:,} entities or more than the {relations:,} relations of training",
+                remedy="Count all entities, and use only relations that the model was trained with.",
+            )
+        other = type(self)(num_entities, relations, self.settings, facts, is_drum=self.model.is_drum)
         other.model, other.calibration = self.model, self.calibration
         return other.train(self.training)
-
-    def _edges_of(self, facts: Triples) -> Int64s:
-        """The positions of the edges of facts and of their inverses, sorted."""
-        inverses = self.relation_ids.inverse(facts.relations).astype(np.int32)
-        offsets = np.arange(len(facts) + 1, dtype=np.int64)
-        columns = facts.heads, facts.relations, inverses
-        return np.unique(hidden_edges(self.engine.graph, *columns, offsets, facts.tails, all_between=False)[1])
 
 
 @dataclass(frozen=True)

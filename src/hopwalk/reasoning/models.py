@@ -21,6 +21,7 @@ from hopwalk.data.graph import build_graph
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.reachability import reached as within_reach
 from hopwalk.data.triples import Ids, Triples
+from hopwalk.errors import SettingsError
 from hopwalk.learning.ranking import AllScores
 from hopwalk.learning.scorer import PathScorer, Scorer, Step
 from hopwalk.scorers.ensemble import Ensemble
@@ -79,6 +80,14 @@ class AnswerModel(ABC):
     @abstractmethod
     def score_all_tails(self, heads: Ids, relations: Ids) -> AllScores:
         """The scores of all entities, -inf for those out of reach of a walker [Q, E]; or of those that are reached."""
+
+    @abstractmethod
+    def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
+        """The scores of all entities if each query does not see some facts, in neither direction [Q, E]."""
+
+    @abstractmethod
+    def scores_with_only(self, heads: Ids, relations: Ids, facts: Sequence[Triples]) -> NDArray[np.float32]:
+        """The scores of all entities if each query sees no other facts than some [Q, E]."""
 
     @abstractmethod
     def with_data(self, dataset: Dataset, added: Triples) -> AnswerModel:
@@ -148,6 +157,26 @@ class ScorerModel(AnswerModel):
     def score_all_tails(self, heads: Ids, relations: Ids) -> AllScores:
         """The scores of all entities [Q, E], or of those that are reached."""
         return self.scorer.compact_scores(heads, relations)
+
+    def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
+        """The scores of all entities if each query does not see some facts, in neither direction [Q, E]."""
+        return self._made_of_walks().score_reached(heads, relations, hidden).dense(len(self.dataset.entities))
+
+    def scores_with_only(self, heads: Ids, relations: Ids, facts: Sequence[Triples]) -> NDArray[np.float32]:
+        """The scores of all entities if each query sees no other facts than some [Q, E]."""
+        scorer, found = self._made_of_walks(), np.empty((len(heads), len(self.dataset.entities)), dtype=np.float32)
+        for row, part in enumerate(facts):
+            own = slice(row, row + 1)
+            found[own] = scorer.with_graph(part, len(self.dataset.entities)).numpy_scores(heads[own], relations[own])
+        return found
+
+    def _made_of_walks(self) -> PathScorer:
+        if not isinstance(self.scorer, PathScorer):
+            raise SettingsError(
+                "the scores of this model are not made of walks alone: without facts of the graph they stay as they are",
+                remedy="Use a propagation model, NeuralLP, DRUM or a walker.",
+            )
+        return self.scorer
 
     def with_data(self, dataset: Dataset, added: Triples) -> ScorerModel:
         """The same scorer on another graph; the scores of an embedding model stay as they are."""

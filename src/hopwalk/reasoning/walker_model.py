@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from hopwalk.data.dataset import Dataset
+from hopwalk.data.graph import build_graph
 from hopwalk.data.graph import with_facts as graph_with_facts
 from hopwalk.data.reachability import reached as within_reach
 from hopwalk.data.triples import Ids, Triples
@@ -19,7 +20,7 @@ from hopwalk.reasoning.models import AnswerModel, Candidates, FactIds, Floats, P
 from hopwalk.utils.parallel import on_all_threads
 from hopwalk.walker.beam import Beam, Reached, ranks_along
 from hopwalk.walker.decoding import Decoder
-from hopwalk.walker.environment import Environment, Queries, training_queries
+from hopwalk.walker.environment import Environment, Queries, hidden_edges, training_queries
 
 SPARE = 4  # times as many paths are decoded as are shown, because some differ only in where they stay
 WIDER = 16  # how many times as wide a beam looks for a path that the usual one lost
@@ -81,6 +82,27 @@ class WalkerModel(AnswerModel):
     def score_all_tails(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
         """The scores of all entities, -inf where no path leads to an entity [Q, E]."""
         return self.decoder.scores(heads, relations)
+
+    def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
+        """The scores of all entities if each query does not see some facts, in neither direction [Q, E]."""
+        edges = hidden_edges(self.decoder.environment.graph, hidden)
+        found = np.empty((len(heads), len(self.dataset.entities)), dtype=np.float32)
+        for first in range(0, len(heads), self.decoder.queries_at_once):
+            rows = slice(first, first + self.decoder.queries_at_once)
+            head_ids, relation_ids = (torch.from_numpy(column[rows].astype(np.int64)) for column in (heads, relations))
+            queries = Queries(head_ids, relation_ids, hidden_edges=torch.from_numpy(edges[rows]))
+            found[rows] = self.decoder.search(queries).all_scores().numpy()
+        return found
+
+    def scores_with_only(self, heads: Ids, relations: Ids, facts: Sequence[Triples]) -> NDArray[np.float32]:
+        """The scores of all entities if each query sees no other facts than some [Q, E]."""
+        before, settings = self.decoder.environment, self.decoder.settings
+        found = np.empty((len(heads), len(self.dataset.entities)), dtype=np.float32)
+        for row, part in enumerate(facts):
+            graph = build_graph(part, before.graph.num_entities, before.graph.num_relations, settings.graph)
+            decoder = Decoder(Environment(graph, before.policy, before.known), settings)
+            found[row] = decoder.scores(heads[row : row + 1], relations[row : row + 1])[0]
+        return found
 
     def with_data(self, dataset: Dataset, added: Triples) -> WalkerModel:
         """The same policy on the graph with more facts."""

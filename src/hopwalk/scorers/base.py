@@ -45,6 +45,9 @@ class ProductScorer(TrainableScorer):
                 "its score is not a product with the relation's embedding",
                 remedy="Set it to 0.",
             )
+        if settings.gradient_clip and settings.num_sampled_tails and settings.optimizer == "adagrad":
+            problem = f"scorer.gradient_clip = {settings.gradient_clip} is not valid with Adagrad and sampled tails"
+            raise SettingsError(problem, remedy="Set scorer.optimizer=adam, or one of the two to 0.")
         self.settings = settings
         width = self.numbers_per_dimension * settings.dimension
         self.entities = nn.Parameter(torch.empty(num_entities, width))
@@ -75,14 +78,20 @@ class ProductScorer(TrainableScorer):
         """Make a training step with a batch of queries; returns the loss before it, without penalties."""
         if not self.settings.num_sampled_tails:
             loss = self._backward(batch, Candidates.all(batch), self.entities, generator)
+            self._clip(optimizer)
             optimizer.step()
             return loss
         rows, candidates = sample_candidates(batch, self.settings.num_sampled_tails, self.num_entities, generator)
         entities = self.entities.detach()[rows].requires_grad_()
         loss = self._backward(batch, candidates, entities, generator)
         optimizer.step_rows(self.entities, rows, cast("Tensor", entities.grad))
+        self._clip(optimizer)
         optimizer.step()
         return loss
+
+    def _clip(self, optimizer: Optimizer) -> None:
+        if self.settings.gradient_clip:
+            optimizer.clip(self.settings.gradient_clip)
 
     def _backward(self, batch: Batch, among: Candidates, entities: Tensor, generator: torch.Generator) -> float:
         """Compute the gradients of the loss; `entities` are the rows of the table that the batch needs. Returns the loss."""
@@ -95,7 +104,10 @@ class ProductScorer(TrainableScorer):
         table = dropout(table, settings.tail_dropout, generator)  # one mask per batch, not per query
         bias = self.tail_bias if self.tail_bias is None or among.entities is None else self.tail_bias[among.entities]
         arguments = (vectors, table, bias, batch.queries, among.answers, among.weights)
-        loss = softmax_loss(*arguments) if settings.loss == "softmax" else binary_loss(*arguments, settings.label_smoothing)
+        if settings.loss == "softmax":
+            loss = softmax_loss(*arguments)
+        else:
+            loss = binary_loss(*arguments, settings.label_smoothing, settings.smoothing_sum)
         total = loss
         if settings.n3:
             total = total + settings.n3 * self._n3(batch, among, entities)

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class ConvE(ProductScorer):
-    """`score = ReLU(vec(ReLU([head; relation] ⊛ filters)) W) · tail + bias[tail]`, with batch normalisation at each stage."""
+    """`score = ReLU(vec(ReLU([head; relation] ⊛ filters)) W) · tail + bias[tail]`, with batch normalisation.
+
+    The original has a norm at each of the three stages, dropout after the first, and dropout of whole feature maps. The layers
+    that the paper's authors released have none on the feature maps, dropout before the first norm and of single features.
+    """
 
     def __init__(self, num_entities: int, num_relations: int, settings: ScorerSettings, generator: torch.Generator) -> None:
         super().__init__(num_entities, num_relations, settings, generator)
@@ -40,7 +44,8 @@ class ConvE(ProductScorer):
         self.project = nn.Linear(size, settings.dimension)
         self.tail_bias = nn.Parameter(torch.zeros(num_entities))
         self.normalise_picture = nn.BatchNorm2d(1)
-        self.normalise_features = nn.BatchNorm2d(settings.num_filters)
+        if settings.conve_layers == "original":
+            self.normalise_features = nn.BatchNorm2d(settings.num_filters)
         self.normalise_query = nn.BatchNorm1d(settings.dimension)
         for layer in (self.filters, self.project):
             bound = layer.weight[0].numel() ** -0.5  # PyTorch's own initialisation, with our generator
@@ -51,9 +56,13 @@ class ConvE(ProductScorer):
         """The query vectors of the embeddings of heads and relations [Q, D]."""
         settings, num_queries = self.settings, len(heads)
         stacked = torch.cat([heads, relations], dim=1).view(num_queries, 1, 2 * self.height, self.width)
-        stacked = dropout(self.normalise_picture(stacked), settings.input_dropout, generator)
-        features = functional.relu(self.normalise_features(self.filters(stacked)))
-        channels = (num_queries, settings.num_filters, 1, 1)
-        features = dropout(features, settings.feature_dropout, generator, channels)
+        if settings.conve_layers == "original":
+            stacked = dropout(self.normalise_picture(stacked), settings.input_dropout, generator)
+            features = functional.relu(self.normalise_features(self.filters(stacked)))
+            channels = (num_queries, settings.num_filters, 1, 1)
+            features = dropout(features, settings.feature_dropout, generator, channels)
+        else:
+            stacked = self.normalise_picture(dropout(stacked, settings.input_dropout, generator))
+            features = dropout(functional.relu(self.filters(stacked)), settings.feature_dropout, generator)
         query = dropout(self.project(features.flatten(1)), settings.hidden_dropout, generator)
         return functional.relu(self.normalise_query(query))

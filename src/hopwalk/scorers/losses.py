@@ -58,12 +58,14 @@ def binary_loss(
     answers: Tensor,
     weights: Tensor | None,
     label_smoothing: float,
+    smoothing_sum: float = 0.0,
 ) -> Tensor:
     """Binary cross-entropy over all candidates of all queries, a mean (the paper's; Dettmers et al., 2018).
 
-    The target is `(1 − label_smoothing) · is_answer + label_smoothing / num_entities`. Arguments are those of `softmax_loss`.
+    The target is `(1 − label_smoothing) · is_answer + smoothing_sum / num_entities`; a `smoothing_sum` of 0 stands for
+    `label_smoothing`. Other arguments are those of `softmax_loss`.
     """
-    arguments = (vectors, table, bias, queries, answers, weights, label_smoothing)
+    arguments = (vectors, table, bias, queries, answers, weights, label_smoothing, smoothing_sum or label_smoothing)
     return _BinaryLoss.apply(*arguments)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -78,14 +80,15 @@ class _BinaryLoss(torch.autograd.Function):
         answers: Tensor,
         weights: Tensor | None,
         label_smoothing: float,
+        smoothing_sum: float,
     ) -> Tensor:
         scores = table @ vectors.T
         if bias is not None:
             scores += bias[:, None]
         num_entities = len(table) if weights is None else float(weights.sum())
-        base_target, answer_target = label_smoothing / num_entities, 1 - label_smoothing
+        base_target, answer_target = smoothing_sum / num_entities, 1 - label_smoothing
         answer_score = scores[answers, queries].sum()
-        per_candidate = scores.sum(dim=1) if label_smoothing else scores.new_zeros(len(table))
+        per_candidate = scores.sum(dim=1) if smoothing_sum else scores.new_zeros(len(table))
         misses = scores.neg_().sigmoid_()  # 1 − p, exact even if p is close to 1
         losses = -misses.clamp_min(1e-38).log_().sum(dim=1) - base_target * per_candidate
         gradient = misses.neg_().add_(1 - base_target)
@@ -98,7 +101,7 @@ class _BinaryLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> Any:
-        return (*_gradients(ctx, outer), None)
+        return (*_gradients(ctx, outer), None, None)
 
 
 def _keep_gradients(

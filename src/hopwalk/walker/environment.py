@@ -5,6 +5,7 @@ Sampling, beam search and explanation all take the same `step`. Q queries, S wal
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from hopwalk.data.graph import Graph
 from hopwalk.data.known_answers import KnownAnswers
+from hopwalk.data.triples import Triples
 from hopwalk.walker import ragged
 from hopwalk.walker.lstm import look_up
 from hopwalk.walker.policy import PathEncoding, Policy
@@ -26,9 +28,10 @@ MOST_MARKS = 2**25  # bytes for marking known answers; above that they are looke
 
 @dataclass(frozen=True)
 class Queries:
-    """`(heads, relations, ?)` [Q]; in training also their answers [Q] and the edges hidden from their walks [Q, 2].
+    """`(heads, relations, ?)` [Q]; in training also their answers [Q] and the edges hidden from their walks [Q, H].
 
-    The hidden edges are the edge of the fact that is asked and its inverse, as positions in the graph; -1 where there is none.
+    In training the hidden edges are the edge of the fact that is asked and its inverse. They are positions in the graph; -1 where
+    there is none.
     """
 
     heads: Tensor
@@ -90,13 +93,14 @@ class Environment:
         self._relations = torch.from_numpy(np.array(graph.relations))
         self._tails = torch.from_numpy(np.array(graph.tails))
 
-    def start(self, queries: Queries, generator: torch.Generator | None = None) -> States:
-        """One walk per query, at its head. With a generator every walk has dropout of its own; without, encodings are shared."""
-        rows = torch.arange(len(queries))
+    def start(self, queries: Queries, generator: torch.Generator | None = None, *, rollouts: int = 1) -> States:
+        """`rollouts` walks of each query, at its head. With a generator each has its own dropout; else encodings are shared."""
+        rows = torch.arange(len(queries)).repeat_interleave(rollouts)
         if generator is not None:
-            return States(rows, queries.heads, self.policy.start(queries.heads, generator))
+            heads = queries.heads[rows]
+            return States(rows, heads, self.policy.start(heads, generator))
         heads, paths = torch.unique(queries.heads, return_inverse=True)
-        return States(rows, queries.heads, self.policy.start(heads), paths)
+        return States(rows, queries.heads[rows], self.policy.start(heads), paths[rows])
 
     def step(
         self,
@@ -213,3 +217,13 @@ def training_queries(graph: Graph, heads: NDArray[np.int32], relations: NDArray[
     edges = np.stack([graph.edge_positions(heads, relations, tails), graph.edge_positions(tails, inverse, heads)], axis=1)
     ids = [torch.from_numpy(array.astype(np.int64)) for array in (heads, relations, tails)]
     return Queries(ids[0], ids[1], ids[2], torch.from_numpy(edges))
+
+
+def hidden_edges(graph: Graph, facts: Sequence[Triples]) -> NDArray[np.int64]:
+    """The positions of the edges of some facts of each query, and of their inverses [Q, H]; -1 where there are fewer."""
+    found = np.full((len(facts), 2 * max(map(len, facts), default=0)), -1)
+    for row, part in enumerate(facts):
+        inverse = graph.relation_ids.inverse(part.relations)
+        found[row, : len(part)] = graph.edge_positions(part.heads, part.relations, part.tails)
+        found[row, len(part) : 2 * len(part)] = graph.edge_positions(part.tails, inverse, part.heads)
+    return found

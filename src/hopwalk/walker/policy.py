@@ -94,8 +94,9 @@ class Policy(nn.Module):
         first, *others = cast("list[LSTMLayer]", list(self.encoder))
         incoming = self._project(first.input, relations, entities, generator)
         layers = [first(incoming, *encoding.layers[0], rows)]
+        between = 0.0 if self.settings.dropout_masks == "edge" else self.settings.hidden_dropout
         for number, layer in enumerate(others, start=1):
-            incoming = layer.input(dropout(layers[-1][0], self.settings.hidden_dropout, generator))
+            incoming = layer.input(dropout(layers[-1][0], between, generator))
             layers.append(layer(incoming, *encoding.layers[number], rows))
         return PathEncoding(tuple(layers))
 
@@ -120,14 +121,40 @@ class Policy(nn.Module):
         history = history if paths is None else look_up(history, paths)
         state = self._project(self.w1, query_relations, entities, generator).add_(history)
         hidden = dropout(functional.relu(state), self.settings.hidden_dropout, generator)
-        # Dropout of an action's embedding equals dropout of the vector it is multiplied with: one mask for all actions of a walk.
-        action_query = dropout(self.w2(hidden), self.settings.embedding_dropout, generator)
+        if self.settings.dropout_masks == "walk":
+            # Dropout of an action's embedding equals dropout of the vector it is multiplied with: one mask for a walk's actions.
+            action_query = dropout(self.w2(hidden), self.settings.embedding_dropout, generator)
+            return self._products(action_query, offsets, edge_relations, edge_tails)
+        action_query = dropout(self.w2(hidden), self.settings.hidden_dropout, generator)
+        if generator is None or self.settings.embedding_dropout == 0:
+            return self._products(action_query, offsets, edge_relations, edge_tails)
+        return self._noisy_products(action_query, offsets, edge_relations, edge_tails, generator)
+
+    def _noisy_products(
+        self, vectors: Tensor, offsets: Tensor, edge_relations: Tensor, edge_tails: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """`_products` with dropout of the embeddings of every action, each by a mask of its own [N].
+
+        The product with a masked vector is a sum of many independent terms, so nearly normal. It is drawn from the normal
+        distribution of its mean and variance: masks would need the vectors of all actions, hundreds of megabytes per step.
+        """
+        rate = self.settings.embedding_dropout
+        means = self._products(vectors, offsets, edge_relations, edge_tails)
+        squares = self._products(vectors.square(), offsets, edge_relations, edge_tails, squared=True)
+        deviations = squares.clamp_min(1e-12).mul(rate / (1 - rate)).sqrt()
+        return means + deviations * torch.randn(len(means), generator=generator)
+
+    def _products(
+        self, vectors: Tensor, offsets: Tensor, edge_relations: Tensor, edge_tails: Tensor, *, squared: bool = False
+    ) -> Tensor:
+        """`[r; e'] · vectors[s]` of every action of every walk s [N]; `squared`: with the squares of `[r; e']`."""
         width = self.settings.dimension
-        scores = edge_scores(action_query[:, :width], self.relations, offsets, edge_relations)
+        relations = self.relations.square() if squared else self.relations
+        products = edge_scores(vectors[:, :width], relations, offsets, edge_relations)
         if self.settings.uses_entities:
             table, rows = self._entity_rows(edge_tails)
-            scores = scores + edge_scores(action_query[:, width:], table, offsets, rows)
-        return scores
+            products = products + edge_scores(vectors[:, width:], table.square() if squared else table, offsets, rows)
+        return products
 
     def _entity_rows(self, entities: Tensor) -> tuple[Tensor, Tensor]:
         """A table of embeddings and the row of each entity in it: the whole table, or of a large one the rows needed."""

@@ -42,8 +42,14 @@ class Baseline:
             return 0.0
         if self.kind == "rollouts":
             return rewards.view(-1, rollouts).mean(dim=1).repeat_interleave(rollouts)
+        if self.kind == "standardised":
+            return float(rewards.mean())
         before, self.average = self.average, 0.95 * self.average + 0.05 * float(rewards.mean())
         return before
+
+    def scale_of(self, rewards: Tensor) -> float:
+        """The factor on gains: one over the deviation of the rewards if they are standardised, else 1."""
+        return 1.0 / (float(rewards.std(correction=0)) + 1e-6) if self.kind == "standardised" else 1.0
 
 
 def shaped_rewards(rollouts: Rollouts, queries: Queries, f: Tensor | None, positions: Tensor | None = None) -> Tensor:
@@ -69,7 +75,7 @@ def policy_loss(
     num_walks = len(rollouts.ends)
     if settings.estimator == "sampled":
         rewards = shaped_rewards(rollouts, queries, f, rollouts.ends)
-        gains = rewards - baseline.of(rewards, settings.rollouts)
+        gains = (rewards - baseline.of(rewards, settings.rollouts)) * baseline.scale_of(rewards)
         log_probs = rollouts.log_probs + look_up(rollouts.last.log_probs[:, None], rollouts.ends).squeeze(1)
         return -(gains * log_probs).sum() / num_walks, rewards
     of_actions = shaped_rewards(rollouts, queries, f)
@@ -82,7 +88,8 @@ def policy_loss(
     level = baseline.of(expected, settings.rollouts)
     level_of_actions = level if isinstance(level, float) else ragged.repeat_per_row(level, offsets)
     last = (rollouts.last_weights * (of_actions - level_of_actions) * rollouts.last.log_probs).sum()
-    return -(last + ((expected - level) * rollouts.log_probs).sum()) / num_walks, rewards
+    scale = baseline.scale_of(expected) / num_walks
+    return -(last + ((expected - level) * rollouts.log_probs).sum()) * scale, rewards
 
 
 def path_posteriors(rollouts: Rollouts, num_queries: int) -> Tensor:

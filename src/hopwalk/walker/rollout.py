@@ -37,6 +37,8 @@ def action_dropout(probs: Tensor, rate: float, generator: torch.Generator) -> Te
     """`π~(a | s) ∝ π(a | s) · m + ε` with `m_i ~ Bernoulli(1 − α)` and α the `rate` (equations 8 and 9) [N]; not normalised."""
     if rate == 0:
         return probs
+    if rate == 1:
+        return torch.full_like(probs, EPSILON)
     return keep_mask(probs.shape, rate, generator).to(probs.dtype).mul_(probs).add_(EPSILON)
 
 
@@ -50,13 +52,15 @@ def roll_out(
     generator: torch.Generator,
 ) -> Rollouts:
     """Sample `rollouts` walks of each query by π~; gradients flow through log π, not through the sampling."""
-    states, entropies, steps = environment.start(queries, generator), [], []
+    shares_first = environment.policy.settings.dropout_masks == "walk"
+    states = environment.start(queries, generator, rollouts=1 if shares_first else rollouts)
+    entropies, steps = [], []
     log_probs = torch.zeros(rollouts * len(queries))
     for hop in range(hops):
         is_last = hop == hops - 1
         actions = environment.step(states, queries, is_last=is_last, generator=generator)
         entropies.append(-(actions.log_probs.exp() * actions.log_probs).sum() / len(states))
-        if hop == 0:  # the rollouts of a query share their first state, so its actions are computed once
+        if hop == 0 and shares_first:  # the rollouts of a query share their first state: its actions are computed once
             states, actions = states.repeat(rollouts), actions.repeat(rollouts)
         weights = action_dropout(actions.log_probs.detach().exp(), action_dropout_rate, generator)
         chosen = ragged.sample(weights, actions.offsets, generator)

@@ -37,6 +37,7 @@ class WalkerLearner(Learner):
         own = settings.walker
         self.model, self.seed = environment.policy, own.seed
         self.epochs, self.evaluate_every, self.patience = own.epochs, own.evaluate_every, own.patience
+        self.mean_window = own.mean_window
         self._environment, self._settings, self._hops, self._shaping = environment, own, settings.walk.hops, shaping
         self._train = dataset.train
         self._dev = sample_queries(split_queries(dataset, "valid"), own.dev_queries)
@@ -62,26 +63,34 @@ class WalkerLearner(Learner):
         sums: dict[str, float] = {}
         order = torch.randperm(len(self._train), generator=generator)
         for number, rows in enumerate(order.tensor_split(num_batches), start=1):
-            values = self.learn_batch(rows, epoch, generator)
+            values = self.learn_batch(rows, generator, (epoch - 1) * num_batches + number - 1)
             for name, value in values.items():
                 sums[name] = sums.get(name, 0.0) + value / num_batches
             on_batch(number, num_batches, values)
         sums["unique_paths"] = self._paths.estimate()
         return sums
 
-    def learn_batch(self, rows: Tensor, epoch: int, generator: torch.Generator) -> dict[str, float]:
-        """One step of the optimizer; a batch too large for `walker.memory_mb` is computed in parts."""
+    def learn_batch(self, rows: Tensor, generator: torch.Generator, step: int = 0) -> dict[str, float]:
+        """One step of the optimizer after `step` others; a batch too large for `walker.memory_mb` is computed in parts."""
         values: dict[str, float] = {}
+        beta = self.entropy_weight(step)
         for part in rows.tensor_split(-(-len(rows) // self._at_once)):
             share = len(part) / len(rows)
-            for name, value in self._learn_part(part.numpy(), share, epoch, generator).items():
+            for name, value in self._learn_part(part.numpy(), share, beta, generator).items():
                 values[name] = values.get(name, 0.0) + share * value
         if self._settings.gradient_clip:
             self._optimizer.clip(self._settings.gradient_clip)
         self._optimizer.step()
         return values
 
-    def _learn_part(self, rows: Any, share: float, epoch: int, generator: torch.Generator) -> dict[str, float]:
+    def entropy_weight(self, step: int) -> float:
+        """β after so many steps of the optimizer."""
+        settings = self._settings
+        num_batches = -(-len(self._train) // settings.batch_size)
+        decays = step / settings.entropy_decay_steps if settings.entropy_decay_steps else step // num_batches
+        return float(settings.entropy * settings.entropy_decay**decays)
+
+    def _learn_part(self, rows: Any, share: float, beta: float, generator: torch.Generator) -> dict[str, float]:
         settings, facts = self._settings, self._train[rows]
         queries = training_queries(self._environment.graph, facts.heads, facts.relations, facts.tails)
         f = self._shaping.f(queries.heads, queries.relations) if self._shaping else None
@@ -95,7 +104,7 @@ class WalkerLearner(Learner):
         )
         loss, rewards = policy_loss(rollouts, queries, f, settings, self._baseline)
         entropy = torch.stack(rollouts.entropies).mean()
-        total = loss - settings.entropy * settings.entropy_decay ** (epoch - 1) * entropy
+        total = loss - beta * entropy
         (share * total).backward()
         self._paths.add(torch.cat([queries.heads[rollouts.queries][:, None], rollouts.paths], dim=1))
         return {
