@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hopwalk.config.loading import DEFAULT, load_settings, suited_settings
+from hopwalk.config.loading import DEFAULT, load_settings, suited_bounds, suited_settings
 from hopwalk.config.settings import GraphSettings, Settings, changed
 from hopwalk.data import catalog
 from hopwalk.data.dataset import Dataset
@@ -75,7 +75,8 @@ def settings_for(
     if dataset is not None and not preset and not entry:
         from hopwalk.propagation.suiting import suited_propagation
 
-        suited = suited_settings(np.minimum(dataset.degrees, GraphSettings().fan_out) + 1)  # a stay edge each
+        degrees = dataset.degrees
+        suited = suited_settings(np.minimum(degrees, GraphSettings().fan_out) + 1) | suited_bounds(degrees)  # a stay edge each
         suited |= suited_propagation(dataset)
     return load_settings(preset or (entry.name if entry else DEFAULT), overrides=overrides, suited=suited)
 

@@ -108,6 +108,16 @@ def test_how_the_scorer_took_part_in_the_ranking_is_ignored(tmp_path: Path, name
         load_settings(overrides=[f"{name}={value}"])
 
 
+def test_settings_younger_than_a_run_have_their_defaults_there(tmp_path: Path):
+    """Not those of its recipe, which came later: the run was made without them."""
+    path = tmp_path / "settings.toml"
+    path.write_text('[scorer]\nmodel = "conve"\nrecipe = "paper"\n[walker]\nrecipe = "paper"\n')
+    settings = load_run_settings(path)
+    assert (settings.scorer.conve_layers, settings.scorer.smoothing_sum) == ("original", 0.0)
+    assert settings.walker.dropout_masks == "walk"
+    assert load_settings(path).scorer.conve_layers == "released"  # as a preset it stands for the recipe
+
+
 @pytest.mark.parametrize("values", [{}, {"walker": 5}, {"graph": "x", "scorer": [1]}, {"unknown": {"learn_valid": True}}])
 def test_values_that_are_no_groups_are_left_to_validation(values: dict[str, Any]):
     assert migrated_settings(values) == values

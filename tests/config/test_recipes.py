@@ -12,14 +12,17 @@ from hopwalk.scorers.models import MODELS
 
 @pytest.mark.parametrize("data", catalog.entries())
 @pytest.mark.parametrize("model", MODELS)
-def test_the_paper_recipe_is_the_same_for_all_models(data: str, model: str):
+def test_the_paper_recipe_of_scorers_is_that_of_its_release(data: str, model: str):
     scorer = load_settings(data, overrides=[f"scorer.model={model}", "scorer.recipe=paper"]).scorer
-    assert (scorer.loss, scorer.label_smoothing, scorer.optimizer) == ("binary", 0.1, "adam")
-    assert (scorer.learning_rate, scorer.batch_size, scorer.dimension, scorer.n3) == (0.003, 512, 200, 0.0)
-    assert (scorer.num_sampled_tails, scorer.relation_weight, scorer.initial_scale) == (0, 0.0, 0.0)
+    assert (scorer.loss, scorer.label_smoothing, scorer.smoothing_sum, scorer.optimizer) == ("binary", 0.1, 1.0, "adam")
+    assert (scorer.learning_rate, scorer.dimension, scorer.n3) == (0.003, 200, 0.0)
+    assert (scorer.relation_weight, scorer.initial_scale) == (0.0, 0.0)
     if model == "conve":
         assert (scorer.embedding_height, scorer.num_filters, scorer.kernel_size) == (10, 32, 3)
-        assert (scorer.input_dropout, scorer.feature_dropout, scorer.hidden_dropout) == (0.3, 0.2, 0.3)
+        assert (scorer.conve_layers, scorer.feature_dropout, scorer.hidden_dropout) == ("released", 0.2, 0.3)
+        assert scorer.input_dropout == scorer.tail_dropout == (0.2 if data == "kinship" else 0.3)
+        assert scorer.batch_size == (1024 if data == "wn18rr" else 512)
+        assert scorer.gradient_clip == (5.0 if data in ("wn18rr", "nell-995") else 0.0)
 
 
 @pytest.mark.parametrize("data", catalog.entries())
@@ -63,12 +66,13 @@ def test_presets_have_the_settings_of_the_paper(preset: str, fan_out: int, hops:
     assert (settings.graph.fan_out, settings.walk.hops, settings.walk.beam) == (fan_out, hops, beam)
 
 
-def test_a_recipe_may_choose_the_beam_and_the_hops():
-    assert load_settings("fb15k-237").walk.beam == 512
-    assert load_settings("fb15k-237").walk.hops == 3
-    assert load_settings("wn18rr").walk.hops == 5
-    assert load_settings("wn18rr", overrides=["walk.hops=2"]).walk.hops == 2
-    assert load_settings("fb15k-237", overrides=["walk.beam=64"]).walk.beam == 64
+@pytest.mark.parametrize("data", catalog.entries())
+def test_a_recipe_overrides_the_preset_of_a_data_set(data: str):
+    """MINERVA has a fan-out and a beam of its own on every set; the hops are those of the set."""
+    minerva, paper = (load_settings(data, overrides=[f"walker.recipe={recipe}"]) for recipe in ("minerva", "paper"))
+    assert (minerva.graph.fan_out, minerva.walk.beam) == (200, 100)
+    assert minerva.walk.hops == paper.walk.hops
+    assert load_settings(data, overrides=["walker.recipe=minerva", "walk.beam=7"]).walk.beam == 7
 
 
 @pytest.mark.parametrize("data", ["umls", "kinship", "fb15k-237", "wn18rr", "nell-995"])
@@ -77,7 +81,9 @@ def test_recipes_of_walkers(data: str):
     paper = load_settings(data, overrides=["walker.recipe=paper"]).walker
     assert (paper.estimator, paper.rollouts, paper.reward_shaping) == ("sampled", 20, True)
     assert (paper.dimension, paper.history_dimension, paper.history_layers, paper.baseline) == (200, 200, 3, "none")
+    assert (paper.dropout_masks, paper.mean_window) == ("edge", {"umls": 200, "kinship": 400}.get(data, 0))
     minerva = load_settings(data, overrides=["walker.recipe=minerva"]).walker
-    assert (minerva.reward_shaping, minerva.action_dropout, minerva.baseline) == (False, 0.0, "average")
+    assert (minerva.reward_shaping, minerva.action_dropout, minerva.baseline) == (False, 0.0, "standardised")
+    assert (minerva.entropy_decay, minerva.entropy_decay_steps, minerva.uses_entities) == (0.9, 200, data == "wn18rr")
     modern = load_settings(data).walker
-    assert (modern.recipe, modern.estimator, modern.reward_shaping) == ("modern", "sum", True)
+    assert (modern.recipe, modern.estimator, modern.reward_shaping) == ("modern", "likelihood", True)

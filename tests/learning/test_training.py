@@ -50,6 +50,37 @@ def test_training_stops_when_dev_does_not_get_better(tmp_path: Path):
     assert run.about["epochs"] == run.about["best_epoch"] + 4 < 50
 
 
+class Scripted(Learner):
+    """A learner whose dev MRRs are given."""
+
+    name, remedy, seed, epochs, evaluate_every, patience = "scripted", "", 0, 100, 1, 2
+
+    def __init__(self, mrrs: Sequence[float], mean_window: int) -> None:
+        self.model, self._mrrs, self.mean_window = nn.Linear(1, 1), iter(mrrs), mean_window
+
+    def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
+        return {"loss": 0.0}
+
+    def measure(self) -> dict[str, Any]:
+        return {"valid_mrr": next(self._mrrs)}
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("mean_window", "epochs"), [(0, 4), (3, 6)])
+def test_training_can_stop_below_the_mean_of_dev(tmp_path: Path, mean_window: int, epochs: int):
+    """By patience after two evaluations without gain; or in the first epoch whose MRR is below the mean of the last three."""
+    mrrs = [0.1, 0.4, 0.3, 0.38, 0.5, 0.3, 0.2, 0.1]
+    run = Run.begin(tmp_path / "run", SCHOOL, settings_of(), kind="scorer", resume=False)
+    outcome = train(run, Scripted(mrrs, mean_window))
+    assert outcome is not None
+    assert (outcome["epochs"], outcome["best_epoch"]) == (epochs, 2 if mean_window == 0 else 5)
+
+
 def test_without_dev_queries_the_last_epoch_counts(tmp_path: Path):
     run = hopwalk.train_scorer(dataset_of(FAMILY), settings_of(patience=1), out=tmp_path / "run")
     about = run.about

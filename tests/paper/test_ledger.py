@@ -11,6 +11,7 @@ from hopwalk.errors import RunError
 from hopwalk.paper.ledger import Ledger, Result
 from hopwalk.paper.parts import ResultView
 from hopwalk.paper.plan import Scope
+from hopwalk.paper.run_spec import Stopping
 from tests.support.results import COMPLEX, WALKER, scorer_content, walker_result
 
 
@@ -39,6 +40,15 @@ def test_a_run_that_was_cut_short_is_not_done(tmp_path: Path):
     falling = [{"epoch": epoch, "valid_mrr": 0.4 - epoch / 1000} for epoch in range(1, 62)]
     ledger.add("scorer", scorer_content(name="patient", epochs=61, history=falling))
     assert ledger.has(COMPLEX)
+
+
+def test_a_run_that_a_shorter_patience_ended_is_cut_short():
+    """The paper's stops below the mean of its last 200 evaluations, not after 30 without gain."""
+    falling = [{"epoch": epoch, "valid_mrr": 0.7 - epoch / 1000} for epoch in range(1, 202)]
+    for recorded, is_cut in ((40, True), (199, True), (200, False)):
+        result = Result("scorer", scorer_content(epochs=recorded, history=falling[:recorded]))
+        assert result.was_cut(Stopping(1000, 30, mean_window=200)) == is_cut
+        assert not result.was_cut(Stopping(1000, 30))
 
 
 def test_a_run_with_a_limit_of_epochs_is_done_for_that_limit(tmp_path: Path):
@@ -100,7 +110,7 @@ def test_a_propagation_model_is_found_by_its_own_settings_too():
     result = Result("scorer", scorer_content(spec, propagation=own | {"seed": 5}))
     assert result.fits(spec) and not result.is_embedding_scorer
     assert not Result("scorer", scorer_content(spec, propagation=own | {"layers": 7})).fits(spec)
-    assert not result.was_cut(10**6)  # its budget is a number of queries
+    assert not result.was_cut(Stopping(10**6, 10))  # its budget is a number of queries
     about = {"kind": "scorer", "settings": spec.settings.scorer.model_dump(), "best_epoch": 5, "epochs": 5}
     assert not walker_result("x", {"policy": 0.5}, scorer=about).has_cut_scorer
 
@@ -113,7 +123,7 @@ def test_an_ensemble_is_cut_short_if_a_member_is(tmp_path: Path):
     numbers = {name: scorer_content()[name] for name in ("data", "valid", "test")}
     ledger.add("ensemble", numbers | {"name": "a", "members": [whole, {"name": "older", "valid_mrr": 0.4}]})
     ledger.add("ensemble", numbers | {"name": "b", "members": [whole, member]})
-    assert [result.was_cut(0) for result in ledger.results] == [False, True]
+    assert [result.was_cut(Stopping(0, 0)) for result in ledger.results] == [False, True]
     assert all(result.settings == {} for result in ledger.results)
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from hopwalk.errors import SettingsError
+from hopwalk.learning.optimizers import Optimizer
 from hopwalk.scorers.losses import binary_loss, softmax_loss
 from hopwalk.scorers.queries import Batch, sample_candidates
 from tests.support.scoring import BATCH, E, R, every_loss, every_model, learnt, scorer_of
@@ -24,13 +25,14 @@ def plain_loss(
     answers: Tensor,
     weights: Tensor | None = None,
     label_smoothing: float = 0.1,
+    smoothing_sum: float = 0.0,
 ) -> Tensor:
     """The definition, for autograd."""
     scores = vectors @ table.T + (0 if bias is None else bias)
     weights = torch.ones(len(table)).to(scores) if weights is None else weights
     if loss == "softmax":
         return (torch.logsumexp(scores + weights.log(), dim=1)[queries] - scores[queries, answers]).mean()
-    targets = torch.full_like(scores, label_smoothing / weights.sum().item())
+    targets = torch.full_like(scores, (smoothing_sum or label_smoothing) / weights.sum().item())
     targets[queries, answers] += 1 - label_smoothing
     losses = nn.functional.binary_cross_entropy_with_logits(scores, targets, reduction="none")
     return (losses * weights).sum() / (len(vectors) * weights.sum())
@@ -39,15 +41,15 @@ def plain_loss(
 Arguments = tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor | None]
 
 
-def fused_loss(loss: str, arguments: Arguments, label_smoothing: float = 0.1) -> Tensor:
-    return softmax_loss(*arguments) if loss == "softmax" else binary_loss(*arguments, label_smoothing)
+def fused_loss(loss: str, arguments: Arguments, label_smoothing: float = 0.1, smoothing_sum: float = 0.0) -> Tensor:
+    return softmax_loss(*arguments) if loss == "softmax" else binary_loss(*arguments, label_smoothing, smoothing_sum)
 
 
 @every_loss
-@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(("label_smoothing", "smoothing_sum"), [(0.0, 0.0), (0.1, 0.0), (0.1, 1.0)])
 @pytest.mark.parametrize("has_weights", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_losses_and_their_gradients(loss: str, has_bias: bool, has_weights: bool, label_smoothing: float):
+def test_losses_and_their_gradients(loss: str, has_bias: bool, has_weights: bool, label_smoothing: float, smoothing_sum: float):
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
@@ -61,8 +63,8 @@ def test_losses_and_their_gradients(loss: str, has_bias: bool, has_weights: bool
         weights[3], weights[4], weights[7] = 2.5, 3.0, 7.25
         weights[5] = 4.0 if loss == "softmax" else 1.0
     arguments = (vectors, table, bias, BATCH.queries, BATCH.answers, weights)
-    expected = plain_loss(loss, *arguments, label_smoothing=label_smoothing)
-    found = fused_loss(loss, arguments, label_smoothing)
+    expected = plain_loss(loss, *arguments, label_smoothing=label_smoothing, smoothing_sum=smoothing_sum)
+    found = fused_loss(loss, arguments, label_smoothing, smoothing_sum)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     # Times three: the outer gradient must be passed on.
     for got, gradient in zip(torch.autograd.grad(3 * found, leaves), torch.autograd.grad(3 * expected, leaves), strict=True):
@@ -147,6 +149,24 @@ def test_predicting_the_relation(name: str, candidates: int):
 def test_conve_cannot_predict_the_relation():
     with pytest.raises(SettingsError, match=r"scorer\.relation_weight = 0\.5 is not valid for ConvE"):
         learnt(scorer_of("conve", relation_weight=0.5))
+
+
+@pytest.mark.parametrize("candidates", [0, 3])
+def test_gradients_are_clipped(monkeypatch: pytest.MonkeyPatch, candidates: int):
+    """All together are scaled to the norm."""
+    monkeypatch.setattr(Optimizer, "step", lambda _: None)  # keeps the gradients
+    _, whole = learnt(scorer_of("distmult", num_sampled_tails=candidates))
+    scorer = scorer_of("distmult", optimizer="adam", gradient_clip=0.01, num_sampled_tails=candidates).train()
+    scorer.learn(BATCH, Optimizer(scorer, "adam", 0.1), torch.Generator().manual_seed(0))
+    norm = torch.stack([gradient.norm() for gradient in whole.values()]).norm()
+    assert norm > 0.01
+    for name, parameter in scorer.named_parameters():
+        torch.testing.assert_close(parameter.grad, whole[name] * 0.01 / norm, rtol=1e-3, atol=1e-9)
+
+
+def test_clipping_does_not_go_with_adagrad_and_sampled_tails():
+    with pytest.raises(SettingsError, match=r"scorer\.gradient_clip = 5\.0 is not valid with Adagrad and sampled tails"):
+        scorer_of("distmult", gradient_clip=5.0, num_sampled_tails=3)
 
 
 # Sampled candidates

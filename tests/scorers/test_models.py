@@ -56,15 +56,18 @@ def conve_by_loops(scorer: ProductScorer, head: int, relation: int) -> np.ndarra
         convolved = np.empty((4, 2))  # 6 x 4 numbers under a 3 x 3 kernel
         for row, column in np.ndindex(4, 2):
             convolved[row, column] = (stacked[row : row + 3, column : column + 3] * kernel).sum() + bias
-        features.append(np.maximum(normalised(convolved, "normalise_features", channel), 0).ravel())
+        if scorer.settings.conve_layers == "original":
+            convolved = normalised(convolved, "normalise_features", channel)
+        features.append(np.maximum(convolved, 0).ravel())
     query = values["project.weight"] @ np.concatenate(features) + values["project.bias"]
     query = np.maximum(normalised(query, "normalise_query", slice(None)), 0)
     scores: np.ndarray = values["entities"] @ query + values["tail_bias"]
     return scores
 
 
-def test_conve_agrees_with_loops():
-    scorer = scorer_of("conve")
+@pytest.mark.parametrize("layers", ["original", "released"])
+def test_conve_agrees_with_loops(layers: str):
+    scorer = scorer_of("conve", conve_layers=layers)
     scores = scorer.score_all_tails(HEADS, RELATIONS).detach().numpy()
     for row, (head, relation) in enumerate(zip(HEADS.tolist(), RELATIONS.tolist(), strict=True)):
         np.testing.assert_allclose(scores[row], conve_by_loops(scorer, head, relation), rtol=1e-12)
@@ -138,6 +141,25 @@ def test_unknown_names(name: str, remedy: str):
 def test_a_dimension_that_cannot_be_reshaped(values: dict[str, int]):
     with pytest.raises(SettingsError, match=rf"scorer.dimension = {values['dimension']} is not valid for ConvE"):
         build_scorer(E, R, settings_of("conve", **values))
+
+
+def test_dropout_of_the_released_layers_of_conve():
+    """Before the first norm, so that the norm sees zeros; and of single features, not of whole maps."""
+    features: dict[str, torch.Tensor] = {}
+    for layers in ("original", "released"):
+        scorer = scorer_of("conve", conve_layers=layers, feature_dropout=0.5, input_dropout=0.5).train()
+        projected: list[torch.Tensor] = []
+        pictures: list[torch.Tensor] = []
+        scorer.get_submodule("project").register_forward_pre_hook(lambda _, inputs: projected.append(inputs[0]))  # noqa: B023
+        scorer.get_submodule("normalise_picture").register_forward_pre_hook(lambda _, inputs: pictures.append(inputs[0]))  # noqa: B023
+        heads, relations = scorer.entities[HEADS], scorer.relations[RELATIONS]
+        scorer.query_vectors(heads, relations, torch.Generator().manual_seed(0))
+        assert bool((pictures[0] == 0).any()) == (layers == "released")
+        features[layers] = projected[0].view(len(HEADS), 4, -1) == 0
+    whole_maps = {
+        layers: float((dropped.all(dim=2) == dropped.any(dim=2)).float().mean()) for layers, dropped in features.items()
+    }
+    assert whole_maps["released"] < whole_maps["original"]
 
 
 def test_the_smallest_dimension_of_conve():

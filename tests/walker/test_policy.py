@@ -5,7 +5,7 @@ import torch
 
 from hopwalk.learning.optimizers import Optimizer
 from hopwalk.walker.lstm import LSTMLayer
-from tests.support.walks import environment_of, queries_of
+from tests.support.walks import environment_of, queries_of, rollouts_of, training_queries_of
 
 
 def test_probabilities_are_those_of_equation_4():
@@ -52,3 +52,37 @@ def test_relations_only():
     actions = environment.step(environment.start(queries), queries, is_last=False)
     both_children = actions.log_probs[actions.relations == 0]
     assert len(both_children) == 2 and both_children.unique().numel() == 1  # nothing tells them apart
+
+
+def test_dropout_of_every_edge_has_the_mean_and_variance_of_masks():
+    """Many draws of the products of a vector with masked embeddings, against the moments over all masks."""
+    rate, draws = 0.4, 20_000
+    policy = environment_of(dropout_masks="edge", embedding_dropout=rate).policy
+    vector, relations, tails = torch.randn(8, generator=torch.Generator().manual_seed(3)), [0, 1, 4], [1, 1, 0]
+    edges = torch.tensor(relations).repeat(draws), torch.tensor(tails).repeat(draws)
+    with torch.no_grad():
+        terms = torch.cat([policy.relations[relations], policy.entities[tails]], dim=1) * vector
+        arguments = vector.repeat(draws, 1), 3 * torch.arange(draws + 1), *edges, torch.Generator().manual_seed(0)
+        found = policy._noisy_products(*arguments).view(draws, 3)
+    # A term is kept with a chance of 1 − rate and scaled up by its inverse.
+    torch.testing.assert_close(found.mean(dim=0), terms.sum(dim=1), rtol=0, atol=0.03)
+    torch.testing.assert_close(found.var(dim=0), terms.square().sum(dim=1) * rate / (1 - rate), rtol=0.06, atol=0)
+    assert abs(float(torch.corrcoef(found.T)[0, 1])) < 0.03  # each edge has a mask of its own, also with the same tail
+
+
+def test_masks_of_every_edge_differ_between_rollouts():
+    """With masks of a walk, the rollouts of a query share their first step; with masks of every edge they do not."""
+    for masks, num_distinct in (("walk", 1), ("edge", 10)):
+        environment = environment_of(dropout_masks=masks, embedding_dropout=0.5, hidden_dropout=0.5)
+        rollouts = rollouts_of(environment, training_queries_of(environment, (0, 0, 1)), hops=1, rollouts=10)
+        assert len(rollouts.last.log_probs.view(10, -1).unique(dim=0)) == num_distinct
+
+
+def test_without_dropout_the_masks_do_not_matter():
+    queries = queries_of((0, 1), (1, 0))
+    found = []
+    for masks in ("walk", "edge"):
+        environment = environment_of(dropout_masks=masks)
+        generator = torch.Generator().manual_seed(0)
+        found.append(environment.step(environment.start(queries, generator), queries, is_last=False, generator=generator))
+    torch.testing.assert_close(found[0].log_probs, found[1].log_probs)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from hopwalk.walker import ragged
 from hopwalk.walker.reinforce import Baseline, policy_loss, shaped_rewards
 from tests.support.walks import all_paths, environment_of, rollouts_of, training_queries_of
 
@@ -65,3 +66,29 @@ def test_the_baseline_of_rollouts_is_their_mean():
     baseline = Baseline("rollouts").of(torch.tensor([1.0, 0.0, 0.5, 0.25]), 2)
     assert isinstance(baseline, torch.Tensor)
     assert baseline.tolist() == [0.5, 0.5, 0.375, 0.375]
+
+
+def test_standardised_rewards_have_mean_0_and_deviation_1():
+    rewards, baseline = torch.tensor([1.0, 0.0, 0.5, 0.25]), Baseline("standardised")
+    gains = (rewards - baseline.of(rewards, 2)) * baseline.scale_of(rewards)
+    assert float(gains.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(gains.std(correction=0)) == pytest.approx(1, rel=1e-4)
+    assert Baseline("none").scale_of(rewards) == 1
+    same = torch.full((4,), 0.5)
+    assert ((same - baseline.of(same, 2)) * baseline.scale_of(same)).tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("estimator", ["sampled", "sum"])
+def test_the_gradient_of_standardised_rewards(estimator: str):
+    """Standardising subtracts a constant, which the gradient ignores on average, and scales by the deviation."""
+    environment = environment_of(estimator=estimator, rollouts=4000)
+    queries = training_queries_of(environment, (0, 0, 1))
+    gradients = []
+    for kind in ("none", "standardised"):
+        rollouts = rollouts_of(environment, queries, hops=2, rollouts=4000)
+        baseline = Baseline(kind)
+        loss, rewards = policy_loss(rollouts, queries, None, environment.policy.settings, baseline)
+        of_rows = ragged.row_sums(rollouts.last_weights * shaped_rewards(rollouts, queries, None), rollouts.last.offsets)
+        scale = baseline.scale_of(rewards if estimator == "sampled" else of_rows)
+        gradients.append(torch.autograd.grad(loss, environment.policy.w2.weight)[0] / scale)
+    assert float((gradients[1] - gradients[0]).norm() / gradients[0].norm()) < 0.2

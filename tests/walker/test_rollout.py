@@ -30,6 +30,11 @@ def test_without_action_dropout_the_policy_is_sampled():
     assert action_dropout(probs, 0.0, torch.Generator()) is probs
 
 
+def test_with_all_actions_dropped_they_are_sampled_alike():
+    weights = action_dropout(torch.tensor([0.5, 0.3, 0.2]), 1.0, torch.Generator())
+    assert weights.unique().numel() == 1 and float(weights[0]) > 0
+
+
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_every_query_has_its_rollouts(hops: int):
     environment = environment_of()

@@ -50,3 +50,12 @@ def test_training_in_parts_learns_the_rule(tmp_path: Path, monkeypatch: pytest.M
     assert max(sizes) <= at_once < 128
     assert sum(sizes) == 8 * len(VILLAGE.train)
     assert api.evaluate(run.path)["policy"].tails.mrr > 0.8
+
+
+@pytest.mark.parametrize(("decay_steps", "expected"), [(0, [0.5, 0.5, 0.45]), (2, [0.5, 0.5 * 0.9**0.5, 0.45])])
+def test_the_weight_of_the_entropy_decays(decay_steps: int, expected: list[float]):
+    """After each epoch of two batches, or in steps of the optimizer."""
+    decay = {"walker.entropy": 0.5, "walker.entropy_decay": 0.9, "walker.entropy_decay_steps": decay_steps}
+    settings = settings_of(ALONE | decay | {"walker.batch_size": -(-len(VILLAGE.train) // 2)})
+    learner = WalkerLearner(build_environment(VILLAGE, settings), VILLAGE, settings, None)
+    assert [learner.entropy_weight(step) for step in (0, 1, 2)] == pytest.approx(expected)

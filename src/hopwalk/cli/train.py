@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from hopwalk.learning.run import Run
 
 INTERRUPTED = 130  # exit code after Ctrl-C
-WALKER: Literal["walker"] = "walker"  # --reasoner
+PROPAGATION: Literal["propagation"] = "propagation"  # --reasoner
+WALKER: Literal["walker"] = "walker"
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `hopwalk train` writes it.", show_default=False)]
 
 
@@ -75,6 +76,8 @@ def train(
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
+    if reasoner == PROPAGATION:  # whatever scorer a preset of a walker has
+        chosen = changed(chosen, {"scorer.model": PROPAGATION})
     ending = "" if scorer is None else f"-{fold_name(chosen.scorer.model).replace(':', '-')}"
     folder = out or Path("runs") / f"{dataset.name}{'-walker' if reasoner == WALKER else ending}"
     was_finished = resume and Run.is_finished_in(folder)
@@ -136,6 +139,10 @@ def _print_end(run: Run, was_finished: bool) -> None:
     amount = f"{last['queries']:,.0f} queries" if "queries" in last else counted(about.get("epochs", 0), "epoch")
     best = next((record for record in run.history if record["epoch"] == about.get("best_epoch")), {})
     print_text(f"{run.path}: {end} after {amount}{_quality(best)}")
+    from hopwalk.propagation.budget import outlook
+
+    if not was_finished and (more_time := outlook(run)):
+        print_text(more_time)
     if run.status == "interrupted":
         print_text("Continue with the same command and --resume.")
     if run.weights_path.exists():

@@ -48,7 +48,10 @@ class Scorer(nn.Module, ABC):
 
     def log_odds_of_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The calibrated logit of P(answer) of every entity for every query [Q, E]."""
-        scores = self.score_all_tails(heads, relations)
+        return self.calibrated(self.score_all_tails(heads, relations))
+
+    def calibrated(self, scores: Tensor) -> Tensor:
+        """The calibrated logits of P(answer), given the scores of all entities [Q, E]."""
         if self.calibration.is_relative:
             scores = torch.log_softmax(scores, dim=1)
         return scores * self.calibration.slope + self.calibration.offset

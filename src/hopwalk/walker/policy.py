@@ -126,15 +126,23 @@ class Policy(nn.Module):
             action_query = dropout(self.w2(hidden), self.settings.embedding_dropout, generator)
             return self._products(action_query, offsets, edge_relations, edge_tails)
         action_query = dropout(self.w2(hidden), self.settings.hidden_dropout, generator)
-        scores = self._products(action_query, offsets, edge_relations, edge_tails)
+        if generator is None or self.settings.embedding_dropout == 0:
+            return self._products(action_query, offsets, edge_relations, edge_tails)
+        return self._noisy_products(action_query, offsets, edge_relations, edge_tails, generator)
+
+    def _noisy_products(
+        self, vectors: Tensor, offsets: Tensor, edge_relations: Tensor, edge_tails: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """`_products` with dropout of the embeddings of every action, each by a mask of its own [N].
+
+        The product with a masked vector is a sum of many independent terms, so nearly normal. It is drawn from the normal
+        distribution of its mean and variance: masks would need the vectors of all actions, hundreds of megabytes per step.
+        """
         rate = self.settings.embedding_dropout
-        if generator is None or rate == 0:
-            return scores
-        # A mask of its own for each edge would need the vectors of all edges. The product with a masked vector is a sum of many
-        # independent terms: normal, with the mean of the product without masks and this variance.
-        squares = self._products(action_query.square(), offsets, edge_relations, edge_tails, squared=True)
-        deviation = squares.clamp_min(1e-12).mul(rate / (1 - rate)).sqrt()
-        return scores + deviation * torch.randn(len(scores), generator=generator)
+        means = self._products(vectors, offsets, edge_relations, edge_tails)
+        squares = self._products(vectors.square(), offsets, edge_relations, edge_tails, squared=True)
+        deviations = squares.clamp_min(1e-12).mul(rate / (1 - rate)).sqrt()
+        return means + deviations * torch.randn(len(means), generator=generator)
 
     def _products(
         self, vectors: Tensor, offsets: Tensor, edge_relations: Tensor, edge_tails: Tensor, *, squared: bool = False

@@ -73,7 +73,7 @@ class WalkerLearner(Learner):
     def learn_batch(self, rows: Tensor, generator: torch.Generator, step: int = 0) -> dict[str, float]:
         """One step of the optimizer after `step` others; a batch too large for `walker.memory_mb` is computed in parts."""
         values: dict[str, float] = {}
-        beta = self._entropy_weight(step)
+        beta = self.entropy_weight(step)
         for part in rows.tensor_split(-(-len(rows) // self._at_once)):
             share = len(part) / len(rows)
             for name, value in self._learn_part(part.numpy(), share, beta, generator).items():
@@ -83,7 +83,7 @@ class WalkerLearner(Learner):
         self._optimizer.step()
         return values
 
-    def _entropy_weight(self, step: int) -> float:
+    def entropy_weight(self, step: int) -> float:
         """β after so many steps of the optimizer."""
         settings = self._settings
         num_batches = -(-len(self._train) // settings.batch_size)
