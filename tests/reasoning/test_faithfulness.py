@@ -77,9 +77,8 @@ class Counting(AnswerModel):
                 walks = [model._walks(head, model.dataset.facts) for head, _ in queries]
                 found: list[list[list[PathIds]]] = []
                 for own, entities in zip(walks, chosen, strict=True):
-                    found.append(
-                        [[(((0, middle), (0, end)), 1.0) for middle, end in own if end == one][:num_paths] for one in entities]
-                    )
+                    steps = {one: [((0, middle), (0, end)) for middle, end in own if end == one] for one in entities}
+                    found.append([[(path, 1.0) for path in steps[one][:num_paths]] for one in entities])
                 return found
 
         return Counted()
