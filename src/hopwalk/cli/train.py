@@ -142,7 +142,8 @@ def _print_end(run: Run, was_finished: bool) -> None:
     if "queries" in last and not was_finished:
         from hopwalk.propagation.budget import outlook
 
-        print_text(outlook(run))
+        if sentence := outlook(run):
+            print_text(sentence)
     if run.status == "interrupted":
         print_text("Continue with the same command and --resume.")
     if run.weights_path.exists():
