@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "reasoner and scorer": (["--reasoner", "walker", "--scorer", "complex"], "--scorer trains only a scorer"),
     "walker's recipe": (
         ["--reasoner", "propagation", "--walker", "paper"],
-        "--walker is for walkers, and --reasoner propagation",
+        "--walker is for walkers, and",
     ),
     "reward": (["--reasoner", "propagation", "--reward", "complex"], "--reward is for walkers"),
     "shaping": (["--reasoner", "propagation", "--no-reward-shaping"], "--reward-shaping is for walkers"),
@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "start": (["--reasoner", "propagation", "--start", "runs/none"], "--start is for walkers"),
     "epochs": (
         ["--epochs", "3"],
-        "--epochs does not apply: this model is trained for a number of queries Set propagation.queries",
+        "trained for a number of queries Set propagation.queries (--set",
     ),
     "epochs of rules": (["--scorer", "Neural-LP", "--epochs", "3"], "Set rules.queries (--set rules.queries=NUMBER)."),
     "minutes of a walker": ([*PLAIN_SET, "--minutes", "1"], "--minutes is for propagation"),

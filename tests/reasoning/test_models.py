@@ -159,6 +159,7 @@ def test_probabilities_of_a_walker(walker: AnswerModel, is_relative: bool, monke
     for own, found in zip(scores.astype(np.float64), walker.rank(QUERIES, only_new=True).candidates, strict=True):
         shift = np.log(np.exp(own).sum()) if is_relative else 0.0
         expected = 1 / (1 + np.exp(-(0.7 * (own[found.entities] - shift) - 1.0)))
+        assert found.probabilities is not None
         np.testing.assert_allclose(found.probabilities, expected, rtol=1e-4)
 
 

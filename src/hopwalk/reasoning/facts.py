@@ -20,10 +20,7 @@ from hopwalk.utils.text import shorten
 
 LabelledFact = tuple[str, str, str]
 ONLY_KNOWN_RELATIONS = "New facts can only have relations that the run was trained with."
-ONLY_KNOWN_NAMES = (
-    "New facts can only be about entities and relations that this run was trained with, because it has an embedding for each. "
-    "A propagation model has none, and takes new entities."
-)
+ONLY_KNOWN_NAMES = "This run knows only the names it was trained with; a propagation model takes new entities."
 
 
 @dataclass(frozen=True)
