@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hopwalk.config.loading import DEFAULT, load_settings, suited_settings
+from hopwalk.config.loading import DEFAULT, load_settings, suited_bounds, suited_settings
 from hopwalk.config.settings import GraphSettings, Settings, changed
 from hopwalk.data import catalog
 from hopwalk.data.dataset import Dataset
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hopwalk.learning.scorer import Scorer
     from hopwalk.paper.running import Progress, Reproduced
     from hopwalk.reasoning.comparing import Comparison
+    from hopwalk.reasoning.faithfulness import Faithfulness
     from hopwalk.reasoning.reasoner import Reasoner
     from hopwalk.tuning.study import OnTrial, Pruner, Tuned
 
@@ -42,6 +43,7 @@ __all__ = [
     "combine_scorers",
     "compare",
     "evaluate",
+    "faithfulness",
     "forecast",
     "from_pykeen",
     "graph_of",
@@ -73,7 +75,8 @@ def settings_for(
     if dataset is not None and not preset and not entry:
         from hopwalk.propagation.suiting import suited_propagation
 
-        suited = suited_settings(np.minimum(dataset.degrees, GraphSettings().fan_out) + 1)  # a stay edge each
+        degrees = dataset.degrees
+        suited = suited_settings(np.minimum(degrees, GraphSettings().fan_out) + 1) | suited_bounds(degrees)  # a stay edge each
         suited |= suited_propagation(dataset)
     return load_settings(preset or (entry.name if entry else DEFAULT), overrides=overrides, suited=suited)
 
@@ -209,6 +212,19 @@ def evaluate(
     from hopwalk.reasoning.evaluating import evaluate_run
 
     return evaluate_run(run, split, complete_filter=complete_filter, directions=directions, untrained_control=untrained_control)
+
+
+def faithfulness(
+    run: str | Path, split: str = "test", *, num_queries: int = 500, num_paths: int = 3, seed: int = 0
+) -> Faithfulness:
+    """How far right answers fall without the paths that are shown for them, against random facts in their place.
+
+    Right answers are those that are ranked first in a sample of `num_queries` tail queries of the split, 0: all of them. Writes
+    `faithfulness-SPLIT.json` and a chart, `faithfulness-SPLIT.svg`, into the run's folder.
+    """
+    from hopwalk.reasoning.evaluating import faithfulness_of_run
+
+    return faithfulness_of_run(run, split, num_queries=num_queries, num_paths=num_paths, seed=seed)
 
 
 def compare(first: str | Path, second: str | Path, split: str = "test", *, num_examples: int = 5) -> Comparison:

@@ -21,7 +21,7 @@ def test_a_comparison(runs: tuple[str, str], capsys: pytest.CaptureFixture[str])
     for part in ("hits@10", "The second run is better", "uncle", "Won:", "second child"):
         assert part in printed
     found = json.loads(command(capsys, "compare", *runs, "--json").out)
-    assert found["runs"] == list(runs) and found["differences"]["mrr"]["value"] > 0
+    assert found["runs"] == list(runs) and found["differences"]["mrr"]["difference"] > 0
     assert found["won"][0]["second_path"]["edges"]
 
 

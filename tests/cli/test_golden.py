@@ -51,6 +51,7 @@ FILES = {
 def masked(text: str) -> str:
     """The text with # for numbers that differ between machines."""
     text = re.sub(r"-?\d+\.\d+(e-?\d+)?", "#", text)
+    text = re.sub(r"\d+ new facts?", "# new facts", text)
     return re.sub(r"[\d,]+ queries per second", "# queries per second", text)
 
 

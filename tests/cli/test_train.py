@@ -36,8 +36,8 @@ def school(in_folder: Path) -> Path:
 def test_a_scorer_is_trained_and_evaluated(school: Path, capsys: pytest.CaptureFixture[str]):
     training = ["train", "school", "--scorer", "DistMult", "--seed", "3", *TINY]
     printed = command(capsys, *training).out
-    assert "runs/school-distmult: finished after 2 epochs; dev MRR" in printed
-    assert "Evaluate it on test with: hopwalk evaluate runs/school-distmult\n" in printed
+    assert "runs/school-distmult: finished after 2 epochs; of 10 dev queries, the right answer is first in " in printed
+    assert "Evaluate it on test: hopwalk evaluate runs/school-distmult\n" in printed
     run = Run.open("runs/school-distmult")
     settings = run.settings.scorer
     assert (settings.model, settings.seed, settings.epochs, settings.dimension) == ("DistMult", 3, 2, 8)
@@ -95,8 +95,10 @@ def test_data_without_dev_and_test_queries(in_folder: Path, capsys: pytest.Captu
 @pytest.mark.usefixtures("wide")
 def test_a_walker_is_trained_and_evaluated(village_folder: Path, capsys: pytest.CaptureFixture[str]):
     printed = command(capsys, "train", "village", *SET)
-    assert "runs/village-walker: finished after 4 epochs; dev MRR" in printed.out
-    assert "Evaluate it on test with: hopwalk evaluate runs/village-walker\n" in printed.out
+    mrr = f"(dev MRR {100 * Run.open('runs/village-walker').about['valid_mrr']:.2f})\n"
+    assert "runs/village-walker: finished after 4 epochs; of 10 dev queries" in printed.out and mrr in printed.out
+    assert "Evaluate it on test: hopwalk evaluate runs/village-walker\n" in printed.out
+    assert "Ask it: hopwalk ask runs/village-walker HEAD RELATION\n" in printed.out
     lines = printed.err.splitlines()
     place = next(number for number, line in enumerate(lines) if line.startswith("The walker needs about "))
     assert lines[place].endswith("for each of at most 4 epochs, evaluation on dev aside.")
@@ -136,7 +138,7 @@ def test_the_untrained_control_is_printed_and_written(copied: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--reasoner", "walker"], {"recipe": "modern", "estimator": "sum", "reward_shaping": True, "seed": 0}),
+        (["--reasoner", "walker"], {"recipe": "modern", "estimator": "likelihood", "reward_shaping": True, "seed": 0}),
         (
             ["--walker", "minerva"],
             {"recipe": "minerva", "estimator": "sampled", "reward_shaping": False, "baseline": "average"}
@@ -195,7 +197,11 @@ def test_an_interrupted_process_exits_with_130_and_can_be_resumed(school: Path):
     assert process.returncode == 130 and "Traceback" not in err
     first, *more = out.splitlines()
     assert first.startswith("run: interrupted after ") and "dev MRR" in first
-    assert more == ["Continue with the same command and --resume.", "Evaluate it on test with: hopwalk evaluate run"]
+    assert more == [
+        "Continue with the same command and --resume.",
+        "Evaluate it on test: hopwalk evaluate run",
+        "Ask it: hopwalk ask run HEAD RELATION",
+    ]
     assert Run.open("run").status == "interrupted"
 
 

@@ -15,6 +15,7 @@ from hopwalk.config.loading import (
     load_settings,
     preset_names,
     settings_toml,
+    suited_bounds,
     suited_settings,
 )
 from hopwalk.config.settings import Settings, changed, dotted_names, validated
@@ -116,6 +117,23 @@ def test_conve_on_small_data_of_your_own_has_no_n3_penalty():
 )
 def test_settings_that_suit_the_data(degrees: np.ndarray, expected: dict[str, Any]):
     assert suited_settings(degrees) == expected
+
+
+@pytest.mark.parametrize(
+    ("degrees", "is_bounded"),
+    [
+        (np.full(100, 300), False),  # dense, but three layers meet each edge three times at most
+        (np.full(50_000, 10), False),
+        (np.append(np.full(50_000, 10), 40_000), True),  # a hub that most walks meet
+        (np.full(10_000, 80), True),
+        (np.empty(0, int), False),
+    ],
+    ids=["small", "sparse", "hub", "dense", "empty"],
+)
+def test_propagation_is_bounded_where_a_query_would_cost_what_the_graph_does(degrees: np.ndarray, is_bounded: bool):
+    expected = {"propagation.senders": 500, "propagation.fan_out": 400} if is_bounded else {}
+    assert suited_bounds(degrees) == expected
+    assert load_settings(suited=suited_bounds(degrees)).propagation.fan_out == (400 if is_bounded else 0)
 
 
 # Settings as TOML

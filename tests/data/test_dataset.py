@@ -183,3 +183,31 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
         dataset_of(FAMILY[:2]).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+# More entities
+
+
+def test_facts_keep_their_labels_if_entities_are_added():
+    given = dataset_of(FAMILY[:4], FAMILY[4:5], FAMILY[5:], held_back=[("ann", "knows", "eve")])
+    more = given.with_entities(["aaron", "bz", "zoe", "ann"])
+    assert list(more.entities) == ["aaron", "ann", "bob", "bz", "cat", "dan", "eve", "zoe"]
+    for part in ("facts", "train", "valid", "test", "held_back"):
+        assert more.labels_of(getattr(more, part)) == given.labels_of(getattr(given, part))
+        assert not getattr(more, part).heads.flags.writeable
+    assert more.facts is more.train and list(given.entities) == ["ann", "bob", "cat", "dan", "eve"]
+    assert (more.degrees == [0, 2, 2, 0, 3, 1, 0, 0]).all()
+    assert more.with_facts(more.facts[:0]).facts.array().tolist() == more.facts.array().tolist()  # they are still sorted
+
+
+def test_a_graph_of_its_own_keeps_its_facts_if_entities_are_added():
+    given = dataset_of(FAMILY[:2], facts=FAMILY[:4])
+    more = given.with_entities(["aaron"])
+    assert given.has_own_facts and more.has_own_facts
+    assert facts_of(more) == facts_of(given) and facts_of(more, "train") == facts_of(given, "train")
+
+
+def test_relations_with_loops():
+    loops = dataset_of([("a", "likes", "a"), ("a", "knows", "b"), ("b", "r", "b"), ("a", "r", "b")])
+    assert {loops.relations[id_] for id_ in loops.loop_relations} == {"likes", "r"}
+    assert dataset_of(FAMILY).loop_relations == frozenset()

@@ -27,6 +27,21 @@ def test_arrays_round_trip(names: dict[str, str]):
     assert [again.name(id_) for id_ in range(len(again))] == [names.get(label) or label for label in words]
 
 
+LABELS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+
+
+@given(st.lists(LABELS, max_size=12), st.lists(LABELS, max_size=8), st.dictionaries(LABELS, st.text("äb", max_size=3)))
+def test_more_labels_are_those_of_the_union(labels: list[str], added: list[str], names: dict[str, str]):
+    """The ids are those of a vocabulary of all labels; readable names are kept, and new labels have none."""
+    before = Vocabulary.of(labels, names)
+    after, new_ids = before.with_labels(iter(added))
+    assert list(after) == list(Vocabulary.of([*labels, *added])) and list(before) == sorted(set(labels))
+    assert [after[new_id] for new_id in new_ids.tolist()] == list(before)
+    assert [after.name(new_id) for new_id in new_ids.tolist()] == [before.name(id_) for id_ in range(len(before))]
+    assert all(after.name(after.id(label)) == label for label in added if label not in before)
+    assert after.labels_hash() == Vocabulary.of([*labels, *added]).labels_hash()
+
+
 def test_look_up():
     words = Vocabulary.of(["steroid", "eicosanoid"])
     assert words[1] == "steroid"

@@ -10,9 +10,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numba
 import pytest
 
 import hopwalk
+import hopwalk.propagation.graph  # names numba's cache
 from tests.docs.pages import BLOCK, CONSOLES, PAGES, blocks, text_of
 
 KNOWN_BLOCKS = {*CONSOLES, "bash", "python", "python no-run", "text", "json", "toml", "{toctree}", "{eval-rst}"}
@@ -39,6 +41,7 @@ def run_command(command: str, folder: Path) -> str:
         "LC_ALL": "C.UTF-8",
         "COLUMNS": "100",
         "NO_COLOR": "1",
+        "NUMBA_CACHE_DIR": numba.config.CACHE_DIR,  # of this process: kernels are not compiled again for every page
         "PYTHONUNBUFFERED": "1",  # keeps both streams in order, as a terminal does
     }
     ran = subprocess.run(

@@ -229,6 +229,24 @@ def test_classes_that_do_not_overlap():
     assert found.log_loss < 0.01
 
 
+def test_entities_that_are_not_reached_are_left_out():
+    """A score of -inf is that of an entity out of reach: the others are fitted as if it did not exist."""
+    logits = normal(60)
+    dataset, is_reached = sampled_world(logits), np.random.default_rng(5).random((60, 60)) < 0.7
+    scores = np.where(is_reached, logits, -np.inf)
+    sample = gather_candidates(table_scores(scores), dataset, "valid")
+    assert sample is not None and np.isfinite(sample.scores).all() and np.isfinite(sample.relative_scores).all()
+    assert sample.weights.sum() == pytest.approx(is_reached[np.unique(dataset.valid.heads)].sum())
+    calibration, reliability = calibrate(table_scores(scores), dataset)
+    assert reliability is not None and reliability.top_error < 0.1
+    assert not calibration.is_relative and calibration.slope == pytest.approx(1, abs=0.2)
+
+
+def test_if_nothing_is_reached_nothing_is_fitted():
+    dataset = sampled_world(normal(20))
+    assert calibrate(table_scores(np.full((20, 20), -np.inf)), dataset) == (Calibration(is_relative=True), None)
+
+
 def test_scores_without_information():
     world = sampled_world(np.full((60, 60), -2.0))
     scorer = TableScorer(np.zeros((60, 60)))

@@ -14,7 +14,7 @@ def test_tensorboard_has_the_history(tmp_path: Path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    settings = load_settings(overrides=["scorer.dimension=8", "scorer.epochs=3"])
+    settings = load_settings(overrides=["scorer.model=complex", "scorer.dimension=8", "scorer.epochs=3"])
     run = hopwalk.train_scorer(CIRCLE, settings, out=tmp_path / "run", tensorboard=True)
     events = EventAccumulator(str(run.path / "tensorboard"))
     events.Reload()

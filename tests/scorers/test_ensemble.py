@@ -50,7 +50,9 @@ def test_runs_that_cannot_be_combined(tmp_path: Path, members: list[Path]):
     with pytest.raises(RunError, match="there is already a run in this folder"):
         hopwalk.combine_scorers(members, out=members[0])
     other = dataset_of([("a", "r", "b"), ("b", "r", "c")])
-    run = hopwalk.train_scorer(other, load_settings(overrides=["scorer.epochs=1"]), out=tmp_path / "other")
+    run = hopwalk.train_scorer(
+        other, load_settings(overrides=["scorer.model=complex", "scorer.epochs=1"]), out=tmp_path / "other"
+    )
     with pytest.raises(RunError, match="trained on other data"):
         hopwalk.combine_scorers([*members, run.path], out=tmp_path / "mixed")
     assert not (tmp_path / "mixed").exists()
@@ -67,7 +69,9 @@ def test_damaged_ensembles(tmp_path: Path, members: list[Path], names: object):
 def test_members_of_other_data(tmp_path: Path, members: list[Path]):
     run = hopwalk.combine_scorers(members, out=tmp_path / "both")
     other = dataset_of([("a", "r", "b"), ("b", "r", "c")])
-    stranger = hopwalk.train_scorer(other, load_settings(overrides=["scorer.epochs=1"]), out=tmp_path / "other")
+    stranger = hopwalk.train_scorer(
+        other, load_settings(overrides=["scorer.model=complex", "scorer.epochs=1"]), out=tmp_path / "other"
+    )
     name = run.about["members"][0]
     shutil.rmtree(run.path / "members" / name)
     shutil.copytree(stranger.path, run.path / "members" / name)
@@ -77,9 +81,8 @@ def test_members_of_other_data(tmp_path: Path, members: list[Path]):
 
 def test_calibration_makes_scores_comparable():
     """A member whose scores are 1,000 times as large has the same weight as the other."""
-    scorers = [
-        build_scorer(5, 1, load_settings(overrides=["scorer.dimension=3", f"scorer.seed={seed}"]).scorer) for seed in (0, 1)
-    ]
+    small = ["scorer.model=complex", "scorer.dimension=3"]
+    scorers = [build_scorer(5, 1, load_settings(overrides=[*small, f"scorer.seed={seed}"]).scorer) for seed in (0, 1)]
     heads, relations = torch.tensor([0, 1]), torch.tensor([0, 1])
     before = Ensemble(scorers).score_all_tails(heads, relations)
     with torch.no_grad():

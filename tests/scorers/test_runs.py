@@ -17,7 +17,7 @@ def test_training_on_dev_facts(tmp_path: Path):
     """No rule predicts the dev facts: a scorer that ranks them first was trained on them."""
     odd = [(f"person {number}", "knows", f"person {(7 * number + 3) % 20}") for number in range(0, 20, 4)]
     dataset = dataset_of(FACTS[:20], odd, FACTS[20:25])
-    tiny = ["scorer.dimension=16", "scorer.epochs=60", "scorer.n3=0.0"]
+    tiny = ["scorer.model=complex", "scorer.dimension=16", "scorer.epochs=60", "scorer.n3=0.0"]
     runs = [
         hopwalk.train_scorer(dataset, load_settings(overrides=[*tiny, f"scorer.train_on_valid={value}"]), out=tmp_path / value)
         for value in ("true", "false")

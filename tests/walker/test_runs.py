@@ -32,7 +32,7 @@ def numbers_of(found: Mapping[str, Evaluation]) -> dict[str, dict[str, Any]]:
     return {name: evaluation.to_dict() for name, evaluation in found.items()}
 
 
-@pytest.fixture(scope="module", params=["sum", "sampled"])
+@pytest.fixture(scope="module", params=["likelihood", "sum", "sampled"])
 def uncles_walker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished run without a scorer, trained with either estimator of the gradient."""
     values = {"walker.estimator": request.param, "walker.rollouts": 10, "walker.epochs": 12, "walker.hidden_dropout": 0.0}

@@ -69,7 +69,7 @@ def test_explanations_are_the_same_as_in_python_with_a_drawing(client: Client, v
 def test_why_not(client: Client):
     found = client.post("explain", {"run": "hostile", "head": "plain", "relation": "meets", "tail": "island"}).json()
     assert found["why_not"] == "no path of at most 3 hops leads there"
-    assert (found["rank"], found["path_probability"], found["reasons"], found["drawing"]) == (None, None, [], None)
+    assert (found["rank"], found["probability"], found["reasons"], found["drawing"]) == (None, None, [], None)
 
 
 def test_a_request_can_name_the_run(client: Client):
@@ -88,13 +88,29 @@ def test_entities_of_the_same_name_have_different_keys(tmp_path: Path):
         found = client.post("ask", {"head": "bob", "relation": "knows"}).json()
         expected = {"run": "named", "head": "Q1", "name": "Bob", "relation": "P1", "relation_name": "knows"}
         assert {name: found[name] for name in expected} == expected
-        assert {answer["key"]: answer["entity"] for answer in found["answers"]} == {"Q1": "Bob", "Q2": "Ann", "Q3": "Ann"}
+        assert {answer["key"]: answer["entity"] for answer in found["answers"]} == {"Q2": "Ann", "Q3": "Ann"}  # Bob is the head
         for key in ("Q2", "Q3"):
             explained = client.post("explain", {"head": "Q1", "relation": "P1", "tail": key}).json()
             assert (explained["head"], explained["tail"]) == ("Bob", "Ann")
         problem = problem_of(client.post("ask", {"head": "Ann", "relation": "P1"}), 404)
         assert {"Q2", "Q3"} <= {*problem["suggestions"]} and "Q2 (Ann)" in problem["remedy"]
         assert client.get("api/v1/entities", params={"q": "an"}).json()["entities"][0] == {"entity": "Q2", "name": "Ann"}
+
+
+def test_a_propagation_run_is_served(propagation_run: Path, village_run: Path):
+    """Beside an embedding model, which answers without paths."""
+    with serving(load_runs([propagation_run, village_run / "scorer"])) as client:
+        first, second = client.get("api/v1/runs").json()["runs"]
+        assert (first["hops"], first["ranks_by"]) == (2, "the walks from the head, and nothing else")
+        assert (second["run"], second["hops"], second["ranks_by"]) == ("scorer", 0, "embeddings; there are no paths")
+        reasoner = Reasoner.load(propagation_run)
+        found = client.post("ask", QUERY | {"k": 5, "paths": 2}).json()
+        assert found["answers"] == [answer.to_dict() for answer in reasoner.ask("child 0", "uncle", k=5, num_paths=2)]
+        tail = found["answers"][0]["key"]
+        explained = client.post("explain", QUERY | {"tail": tail}).json()
+        assert explained["rank"] >= 1 and explained["reasons"][0]["rule"].startswith("uncle(X,Y) ⇐ ")
+        without = client.post("ask", QUERY | {"run": "scorer"}).json()["answers"]
+        assert without and not any(answer["paths"] for answer in without)
 
 
 def test_many_clients_each_get_their_own_answers(village: RunView, monkeypatch: pytest.MonkeyPatch):
@@ -208,7 +224,8 @@ def test_runs(client: Client, village: RunView):
     first, second = client.get("api/v1/runs").json()["runs"]
     assert first == client.get("api/v1/runs/village").json()
     assert (first["run"], second["run"]) == ("village", "hostile")
-    assert first["entities"] == len(village.dataset.entities) and first["hops"] == 2 and first["has_scorer"]
+    assert first["entities"] == len(village.dataset.entities) and first["hops"] == 2
+    assert first["ranks_by"] == "the probability of the policy's paths, as in the paper"
     assert first["card"].startswith("# A walker on")
     assert len(first["examples"]) == 1  # all its dev queries are about uncles
     for example in first["examples"]:

@@ -284,4 +284,5 @@ def complete(
 
         found = load(run).complete(out, relations=relation or (), above=above, resume=resume, on_progress=show)
     rate = found.queries_of_session / max(found.seconds, 1e-9)
-    print_text(f"{out}: {found.facts:,} new facts from {found.queries:,} queries, {rate:,.0f} queries per second")
+    facts, queries = counted(found.facts, "new fact"), counted(found.queries, "query")
+    print_text(f"{out}: {facts} from {queries}, {rate:,.0f} queries per second")

@@ -114,9 +114,8 @@ _TRAINING: dict[str, Any] = {
 }
 
 
-def _as_settings(options: dict[str, Any]) -> dict[str, Any]:
+def _as_settings(options: dict[str, Any], reasoner: str) -> dict[str, Any]:
     """The settings that the training options stand for, by dotted name; epochs are the scorer's if only it is trained."""
-    is_scorer = _reasoner(options) != "walker"
     names = {
         "reasoner": [],
         "scorer": ["scorer.model"],
@@ -125,7 +124,7 @@ def _as_settings(options: dict[str, Any]) -> dict[str, Any]:
         "reward_shaping": ["walker.reward_shaping"],
         "action_dropout": ["walker.action_dropout"],
         "recipe": ["scorer.recipe"],
-        "epochs": ["scorer.epochs" if is_scorer else "walker.epochs"],
+        "epochs": ["walker.epochs" if reasoner == "walker" else "scorer.epochs"],
         "seed": ["scorer.seed", "walker.seed", "propagation.seed", "rules.seed"],
     }
     return {setting: value for name, value in options.items() for setting in names[name]}
@@ -137,6 +136,7 @@ OF_WALKER = ("walker", "reward", "reward_shaping", "action_dropout", "start")
 def _reasoner(options: dict[str, Any]) -> str:
     """What is trained: "propagation", "walker", which its options imply, or with --scorer "scorer"."""
     from hopwalk.errors import SettingsError, did_you_mean
+    from hopwalk.utils.text import fold_name
 
     named, of_walker = options.get("reasoner"), [name for name in OF_WALKER if name in options]
     if named not in (None, "propagation", "walker"):
@@ -147,7 +147,13 @@ def _reasoner(options: dict[str, Any]) -> str:
     if ("scorer" in options or named == "propagation") and of_walker:
         option, chosen = f"--{of_walker[0].replace('_', '-')}", "--scorer" if "scorer" in options else "--reasoner propagation"
         raise SettingsError(f"{option} is for walkers, and {chosen} trains none", remedy="Leave one of them out.")
-    return "scorer" if "scorer" in options else "walker" if of_walker else named or "propagation"
+    chosen = "walker" if of_walker else named or "propagation"
+    model = fold_name(str(options.get("scorer", chosen)))
+    if "epochs" in options and model in ("propagation", "neurallp", "drum"):
+        group = "propagation" if model == "propagation" else "rules"
+        remedy = f"Set {group}.queries (--set {group}.queries=NUMBER)."
+        raise SettingsError("--epochs does not apply: this model is trained for a number of queries", remedy=remedy)
+    return "scorer" if "scorer" in options else chosen
 
 
 def is_run_folder(text: str) -> bool:
@@ -213,7 +219,7 @@ def _with_options(command: Callable[..., None], more: dict[str, Any], *, depends
         reading = {name: given.pop(name) for name in _READING}
         training = {name: value for name in more if (value := given.pop(name)) is not None}
         reasoner = _reasoner(training | ({"start": given["start"]} if given.get("start") else {}))
-        overrides = [f"{name}={json.dumps(value)}" for name, value in _as_settings(training).items()]
+        overrides = [f"{name}={json.dumps(value)}" for name, value in _as_settings(training, reasoner).items()]
         overrides += given.pop("overrides") or ()
         preset = given.pop("preset")
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from hopwalk.learning.run import Run
 
 INTERRUPTED = 130  # exit code after Ctrl-C
-WALKER: Literal["walker"] = "walker"  # --reasoner
+PROPAGATION: Literal["propagation"] = "propagation"  # --reasoner
+WALKER: Literal["walker"] = "walker"
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `hopwalk train` writes it.", show_default=False)]
 
 
@@ -75,6 +76,8 @@ def train(
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
+    if reasoner == PROPAGATION:  # whatever scorer a preset of a walker has
+        chosen = changed(chosen, {"scorer.model": PROPAGATION})
     ending = "" if scorer is None else f"-{fold_name(chosen.scorer.model).replace(':', '-')}"
     folder = out or Path("runs") / f"{dataset.name}{'-walker' if reasoner == WALKER else ending}"
     was_finished = resume and Run.is_finished_in(folder)
@@ -136,6 +139,10 @@ def _print_end(run: Run, was_finished: bool) -> None:
     amount = f"{last['queries']:,.0f} queries" if "queries" in last else counted(about.get("epochs", 0), "epoch")
     best = next((record for record in run.history if record["epoch"] == about.get("best_epoch")), {})
     print_text(f"{run.path}: {end} after {amount}{_quality(best)}")
+    from hopwalk.propagation.budget import outlook
+
+    if not was_finished and (more_time := outlook(run)):
+        print_text(more_time)
     if run.status == "interrupted":
         print_text("Continue with the same command and --resume.")
     if run.weights_path.exists():
@@ -179,12 +186,21 @@ def evaluate(
         bool,
         typer.Option("--untrained-control", help="Evaluate a walker again with a random policy: what has it learnt?"),
     ] = False,
+    faithfulness: Annotated[
+        bool, typer.Option("--faithfulness", help="Instead: do right answers fall without the paths that are shown for them?")
+    ] = False,
+    queries: Annotated[
+        int | None, typer.Option(min=0, help="With --faithfulness: how many queries to rank; 0: all. [default: 500]")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Evaluate a run on a split: MRR and hits of tails and of both directions, by kind of query, with confidence intervals.
 
     With --untrained-control, a walker is evaluated again with a random policy: what is as good then is not the merit of its
     training. The numbers are also written to evaluation-SPLIT.json in the run folder.
+
+    With --faithfulness, the facts on the shown paths of right answers are taken away, and random facts in their place: the
+    answers should fall without the first and stay without the second. Written to faithfulness-SPLIT.json, with a chart.
 
     Examples:
 
@@ -193,9 +209,17 @@ def evaluate(
     - `hopwalk evaluate runs/umls --untrained-control`
 
     - `hopwalk evaluate runs/umls-complex --split valid --complete --json`
+
+    - `hopwalk evaluate runs/umls --faithfulness --queries 200`
     """
     from hopwalk import api
+    from hopwalk.errors import SettingsError
 
+    if faithfulness:
+        _evaluate_faithfulness(run, split, 500 if queries is None else queries, as_json)
+        return
+    if queries is not None:
+        raise SettingsError("--queries is for --faithfulness: an evaluation ranks all queries", remedy="Leave it out.")
     with ranking_progress():
         found = api.evaluate(
             run,
@@ -218,6 +242,25 @@ def evaluate(
     if first.split == "test" and published:
         rows = [(name, *numbers) for name, numbers in published.items()]
         print_table(["the paper's Table 2", "hits@1", "hits@10", "MRR"], rows)
+
+
+def _evaluate_faithfulness(run: Path, split: str, num_queries: int, as_json: bool) -> None:
+    from hopwalk import api
+    from hopwalk.reasoning.faithfulness import NAMES
+
+    with ranking_progress():
+        found = api.faithfulness(run, split, num_queries=num_queries)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    rows = [
+        (NAMES[name], *(f"{100 * value:.1f}" for value in (effect.drop, effect.hits_at_1, effect.mrr)))
+        for name, effect in found.effects.items()
+    ]
+    title = f"{found.dataset}: {found.split}, right answers that were ranked first"
+    print_table(["", "score lost, %", "still first, %", "MRR"], rows, title=title)
+    for line in found.lines():
+        print_text(line)
 
 
 def _print_evaluation(evaluation: Evaluation) -> None:

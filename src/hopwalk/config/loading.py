@@ -103,6 +103,18 @@ def suited_settings(degrees: NDArray[np.integer]) -> dict[str, Any]:
     return values
 
 
+def suited_bounds(degrees: NDArray[np.integer]) -> dict[str, Any]:
+    """Bounds of propagation that suit a graph, by dotted name, given the degrees of its entities; none where a query is small.
+
+    About how many edges lie within three steps of an entity: neighbours are met in proportion to their degree. Where they are
+    more than 200,000, the most promising nodes send, and hubs along a part of their edges.
+    """
+    total = float(degrees.sum())
+    of_neighbour = float((degrees.astype(float) ** 2).sum()) / total if total else 0.0
+    within_reach = min(total / max(len(degrees), 1) * of_neighbour**2, 3 * total)
+    return {"propagation.senders": 500, "propagation.fan_out": 400} if within_reach > 200_000 else {}
+
+
 def _scorer_recipe(given: Mapping[str, Any], data: str) -> dict[str, Any]:
     """The scorer's recipe: for all models, then for this one, then for this one on this data set."""
     scorer, defaults = given.get("scorer", {}), ScorerSettings()

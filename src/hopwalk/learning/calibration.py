@@ -128,7 +128,7 @@ def measure_reliability(
 def gather_candidates(
     score_all_tails: ScoreAllTails, dataset: Dataset, split: str, *, most_bytes: int = BYTES_AT_ONCE
 ) -> ScoredCandidates | None:
-    """Candidates of at most 2,000 queries of a split, or None if no two are true; `most_bytes` is for their scores."""
+    """Candidates of at most 2,000 queries of a split, or None if there are too few; `most_bytes` is for their scores."""
     queries, random = dataset.splits[split], np.random.default_rng(0)
     pairs = np.unique(np.stack([queries.heads, queries.relations], axis=1), axis=0)
     if len(pairs) < 2:
@@ -151,9 +151,10 @@ def gather_candidates(
             parts.append(_sample(own, query, random))
         first += at_once
         at_once = more_at_once(at_once, scores)
-    return ScoredCandidates(
+    found = ScoredCandidates(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in ScoredCandidates.__dataclass_fields__)
     )
+    return found if len(np.unique(found.query % 2)) == 2 else None  # each half of the queries is calibrated on the other
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +191,8 @@ def _divide_table(table: NDArray[np.float32], known: RaggedAnswers, true: Ragged
     """The candidates of every query, given the scores of all entities [Q, E]."""
     scores = table.astype(np.float64)
     highest = np.maximum(scores.max(axis=1), np.finfo(np.float64).min)  # a query may reach nothing
-    log_normalisers = highest + np.log(np.exp(scores - highest[:, None]).sum(axis=1))
+    with np.errstate(divide="ignore"):
+        log_normalisers = highest + np.log(np.exp(scores - highest[:, None]).sum(axis=1))
     (known_offsets, known_tails), (true_offsets, true_tails) = known, true
     for row in range(len(scores)):
         answers = true_tails[true_offsets[row] : true_offsets[row + 1]]

@@ -9,6 +9,7 @@
 | `checkpoint.safetensors` | the state to resume training from; removed when training is finished |
 | `history.jsonl` | one line per evaluated epoch |
 | `evaluation-SPLIT.json` | the output of `hopwalk evaluate` |
+| `faithfulness-SPLIT.json` | the output of `hopwalk evaluate --faithfulness`; its chart is beside it, as SVG |
 | `card.md` | a short description for people |
 """
 

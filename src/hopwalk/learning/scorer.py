@@ -48,7 +48,10 @@ class Scorer(nn.Module, ABC):
 
     def log_odds_of_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The calibrated logit of P(answer) of every entity for every query [Q, E]."""
-        scores = self.score_all_tails(heads, relations)
+        return self.calibrated(self.score_all_tails(heads, relations))
+
+    def calibrated(self, scores: Tensor) -> Tensor:
+        """The calibrated logits of P(answer), given the scores of all entities [Q, E]."""
         if self.calibration.is_relative:
             scores = torch.log_softmax(scores, dim=1)
         return scores * self.calibration.slope + self.calibration.offset
@@ -82,7 +85,7 @@ class ScoredPath:
     """A path from the head of a query, and how far the score of its end falls if its edges are taken away.
 
     In a list of paths of one entity, the fall without all of them is shared out among them. `share` is relative to the score
-    above that of entities out of reach; those of a list add up to at most 1.
+    above that of no walk at all (`ReachedScores.floors`); those of a list add up to at most 1.
     """
 
     steps: tuple[Step, ...]

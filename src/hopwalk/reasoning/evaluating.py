@@ -1,4 +1,4 @@
-"""Evaluation of a run on a split; and the control that shows what its policy has learnt."""
+"""Evaluation of a run on a split, the control that shows what its policy has learnt, and the faithfulness of its paths."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 from hopwalk.errors import SettingsError
 from hopwalk.learning.evaluation import Evaluation, evaluate_split
 from hopwalk.learning.ranking import Directions
-from hopwalk.learning.run import Run
+from hopwalk.learning.run import Run, write_text
+from hopwalk.reasoning.faithfulness import BETWEEN, NAMES, NEARBY, PATHS, Faithfulness, measure_faithfulness
 from hopwalk.reasoning.loading import load_model
 from hopwalk.reasoning.walker_model import WalkerModel
+from hopwalk.utils.charts import Series, line_chart
 from hopwalk.walker.runs import untrained
 
 POLICY, SCORER = "policy", "scorer"  # what ranks: a walker's policy, or a scorer
@@ -30,10 +32,7 @@ def evaluate_run(
     With `untrained_control` a walker is evaluated again with a random policy, as "untrained_policy": what is as good without
     training is not the policy's merit. Scorers are asked in both directions, walkers for tails, unless `directions` says so.
     """
-    if split not in SPLITS:
-        raise SettingsError(f"there is no split {split!r} to evaluate", remedy=f"Splits are {' and '.join(SPLITS)}.")
-    run = Run.open(path)
-    run.require_dev_unseen(split, remedy="Evaluate it on test.")
+    run = _open(path, split)
     model = load_model(run)
     directions = directions or ("tails" if isinstance(model, WalkerModel) else "both")
     scores = {POLICY if isinstance(model, WalkerModel) else SCORER: model.score_all_tails}
@@ -48,3 +47,50 @@ def evaluate_run(
     suffix = "-complete" if complete_filter and split == "valid" else ""
     run.write_json(f"evaluation-{split}{suffix}.json", {name: evaluation.to_dict() for name, evaluation in found.items()})
     return found
+
+
+def faithfulness_of_run(
+    path: str | Path, split: str = "test", *, num_queries: int = 500, num_paths: int = 3, seed: int = 0
+) -> Faithfulness:
+    """How far the right answers of a run fall without the paths that it shows for them.
+
+    Also written to `faithfulness-SPLIT.json` and, as a chart, to `faithfulness-SPLIT.svg` in the run folder, and to its card.
+    """
+    run = _open(path, split)
+    found = measure_faithfulness(load_model(run), split, num_queries=num_queries, num_paths=num_paths, seed=seed)
+    run.write_json(f"faithfulness-{split}.json", found.to_dict())
+    write_text(run.path / f"faithfulness-{split}.svg", faithfulness_chart(found))
+    _add_to_card(run, found)
+    return found
+
+
+def faithfulness_chart(found: Faithfulness) -> str:
+    """The distribution of what answers lose without the shown paths and without random facts, as SVG."""
+    lines = []
+    for name in (PATHS, NEARBY, BETWEEN):
+        deciles = enumerate(found.effects[name].deciles)
+        lines.append(Series(NAMES[name], [(10.0 * number, 100 * drop) for number, drop in deciles]))
+    title = f"{found.dataset}, {found.split}: what right answers lose"
+    return line_chart(title, lines, x_label="answers, from the least loss (%)", y_label="score lost (%)")
+
+
+def _add_to_card(run: Run, found: Faithfulness) -> None:
+    """Write the result into the card, in the place of an earlier one of the same split."""
+    card = run.path / "card.md"
+    if not card.is_file():
+        return
+    title = f"## Faithfulness of the paths on {found.split}"
+    before, _, after = card.read_text(encoding="utf-8").partition(f"\n{title}\n")
+    rest = "".join(f"\n## {part}" for part in after.split("\n## ")[1:])
+    picture = f"![Score lost without the shown paths and without random facts](faithfulness-{found.split}.svg)"
+    section = f"\n{title}\n\n" + "\n".join(found.lines()) + f"\n\n{picture}\n"
+    write_text(card, before.rstrip("\n") + "\n" + section + rest)
+
+
+def _open(path: str | Path, split: str) -> Run:
+    """The run, if it may be evaluated on the split."""
+    if split not in SPLITS:
+        raise SettingsError(f"there is no split {split!r} to evaluate", remedy=f"Splits are {' and '.join(SPLITS)}.")
+    run = Run.open(path)
+    run.require_dev_unseen(split, remedy="Evaluate it on test.")
+    return run

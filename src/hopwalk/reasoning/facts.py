@@ -20,10 +20,7 @@ from hopwalk.utils.text import shorten
 
 LabelledFact = tuple[str, str, str]
 ONLY_KNOWN_RELATIONS = "New facts can only have relations that the run was trained with."
-ONLY_KNOWN_NAMES = (
-    "New facts can only be about entities and relations that this run was trained with, because it has an embedding for each. "
-    "A propagation model has none, and takes new entities."
-)
+ONLY_KNOWN_NAMES = "This run knows only the names it was trained with; a propagation model takes new entities."
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,8 @@ def add_facts(
         try:
             link, ends = relation(fact[1]), [entity(end) for end in (fact[0], fact[2])]
         except UnknownNameError as error:
-            remedy = error.remedy or (ONLY_KNOWN_RELATIONS if takes_new_entities else ONLY_KNOWN_NAMES)
+            limits = ONLY_KNOWN_RELATIONS if takes_new_entities else ONLY_KNOWN_NAMES
+            remedy = " ".join(part for part in (error.remedy, limits) if part)
             problem = f"fact {number} ({shorten(' '.join(fact))}): {error.problem}"
             raise UnknownNameError(problem, path=source, remedy=remedy) from None
         new |= {text: None for text, id_ in zip((fact[0], fact[2]), ends, strict=True) if id_ is None}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from hopwalk.config.settings import GraphSettings
 from hopwalk.data.dataset import Dataset
@@ -82,11 +83,15 @@ class AnswerModel(ABC):
 
     @abstractmethod
     def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
-        """The scores of all entities if each query does not see some facts, in neither direction [Q, E]."""
+        """The scores of all entities, -inf out of reach, if each query does not see some facts, in neither direction [Q, E]."""
 
     @abstractmethod
     def scores_with_only(self, heads: Ids, relations: Ids, facts: Sequence[Triples]) -> NDArray[np.float32]:
-        """The scores of all entities if each query sees no other facts than some [Q, E]."""
+        """The scores of all entities, -inf out of reach, if each query sees no other facts than some [Q, E]."""
+
+    @abstractmethod
+    def floors(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
+        """The score that stands for no walk at all, -inf if scores are logarithms of probabilities [Q]."""
 
     @abstractmethod
     def with_data(self, dataset: Dataset, added: Triples) -> AnswerModel:
@@ -94,9 +99,10 @@ class AnswerModel(ABC):
 
     def why_not(self, fact: FactIds) -> str:
         """Why the tail of a fact is not among the candidates of its query, in a sentence without a full stop."""
-        if not is_within_reach(self.dataset, fact, self.max_hops):
-            return f"no path of at most {self.max_hops} hops leads there"
-        return ""
+        if is_within_reach(self.dataset, fact, self.max_hops):
+            return ""
+        itself = " but the fact itself" if self.known.contains(*(np.array([id_], dtype=np.int32) for id_ in fact))[0] else ""
+        return f"no path of at most {self.max_hops} hops{itself} leads there"
 
 
 class ScorerModel(AnswerModel):
@@ -147,9 +153,8 @@ class ScorerModel(AnswerModel):
                     strict=True,
                 )
             ]
-        ids = torch.from_numpy(heads.astype(np.int64)), torch.from_numpy(relations.astype(np.int64))
         with torch.inference_mode():
-            all_odds = self.scorer.log_odds_of_all_tails(*ids).double().numpy()
+            all_odds = all_log_odds(self.scorer, heads, relations, hidden).double().numpy()
         everything = np.arange(all_odds.shape[1])
         return [best_candidates(everything, odds, odds, without, k) for odds, without in zip(all_odds, left_out, strict=True)]
 
@@ -158,16 +163,21 @@ class ScorerModel(AnswerModel):
         return self.scorer.compact_scores(heads, relations)
 
     def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
-        """The scores of all entities if each query does not see some facts, in neither direction [Q, E]."""
-        return self._made_of_walks().score_reached(heads, relations, hidden).dense(len(self.dataset.entities))
+        """The scores of all entities, -inf out of reach, if each query does not see some facts, in neither direction [Q, E]."""
+        return self._made_of_walks().score_reached(heads, relations, hidden).dense(len(self.dataset.entities), -np.inf)
 
     def scores_with_only(self, heads: Ids, relations: Ids, facts: Sequence[Triples]) -> NDArray[np.float32]:
-        """The scores of all entities if each query sees no other facts than some [Q, E]."""
+        """The scores of all entities, -inf out of reach, if each query sees no other facts than some [Q, E]."""
         scorer, found = self._made_of_walks(), np.empty((len(heads), len(self.dataset.entities)), dtype=np.float32)
         for row, part in enumerate(facts):
             own = slice(row, row + 1)
-            found[own] = scorer.with_graph(part, len(self.dataset.entities)).numpy_scores(heads[own], relations[own])
+            reached = scorer.with_graph(part, found.shape[1]).score_reached(heads[own], relations[own])
+            found[own] = reached.dense(found.shape[1], -np.inf)
         return found
+
+    def floors(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
+        """The score that stands for no walk at all [Q]."""
+        return self._made_of_walks().score_reached(heads, relations).floors(len(self.dataset.entities))
 
     def _made_of_walks(self) -> PathScorer:
         if not isinstance(self.scorer, PathScorer):
@@ -213,11 +223,24 @@ class _ScorerRanking(Ranking):
 
 
 def path_scorer_of(scorer: Scorer) -> PathScorer | None:
-    """The scorer, or the member of an ensemble, that knows the paths behind its scores; None if there is none."""
+    """The scorer, or the first member of an ensemble with a weight, that knows the paths behind its scores; None if none does."""
     if isinstance(scorer, PathScorer):
         return scorer
-    members = [member for member in scorer.members if isinstance(member, Scorer)] if isinstance(scorer, Ensemble) else []
-    return next((found for member in members if (found := path_scorer_of(member))), None)
+    members = scorer.weighted() if isinstance(scorer, Ensemble) else []
+    return next((found for member, _ in members if (found := path_scorer_of(member))), None)
+
+
+def all_log_odds(scorer: Scorer, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> Tensor:
+    """The calibrated logits of P(answer) of all entities [Q, E]; members made of walks do not see the facts `hidden`."""
+    if isinstance(scorer, PathScorer):
+        reached = scorer.log_odds_of_reached(scorer.score_reached(heads, relations, hidden))
+        return torch.from_numpy(reached.dense(scorer.num_entities))
+    if isinstance(scorer, Ensemble):
+        scores = torch.zeros(len(heads), scorer.num_entities)
+        for member, weight in scorer.weighted():
+            scores += weight * all_log_odds(member, heads, relations, hidden)
+        return scorer.calibrated(scores)
+    return scorer.log_odds_of_all_tails(*(torch.from_numpy(ids.astype(np.int64)) for ids in (heads, relations)))
 
 
 def best_candidates(
@@ -239,10 +262,13 @@ def best_candidates(
 
 
 def is_within_reach(dataset: Dataset, fact: FactIds, hops: int) -> bool:
-    """Whether a path of so many hops connects head and tail of a fact, whatever the fan-out."""
-    unlimited = GraphSettings(fan_out=max(2 * len(dataset.facts), 1))
-    graph = build_graph(dataset.facts, len(dataset.entities), len(dataset.relations), unlimited)
-    return bool(within_reach(graph, np.array([fact[0]], dtype=np.int32), np.array([fact[2]], dtype=np.int32), hops)[0])
+    """Whether a path of so many hops, other than the fact itself, connects its head and tail, whatever the fan-out."""
+    ids, (head, relation, tail) = dataset.relation_ids, fact
+    itself = (tail, ids.inverse(relation), head) if ids.is_inverse(relation) else fact
+    others = dataset.facts[(dataset.facts.array() != np.array(itself)).any(axis=1)]
+    unlimited = GraphSettings(fan_out=max(2 * len(others), 1))
+    graph = build_graph(others, len(dataset.entities), len(dataset.relations), unlimited)
+    return bool(within_reach(graph, np.array([head], dtype=np.int32), np.array([tail], dtype=np.int32), hops)[0])
 
 
 def _rows(values: NDArray[np.generic], offsets: NDArray[np.int64]) -> list[NDArray[np.generic]]:

@@ -35,18 +35,19 @@ class Ensemble(Scorer):
     def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The mean log-odds of every entity as the tail of every query [Q, E]."""
         total = torch.zeros(len(heads), self.num_entities)
-        for member, weight in self._weighted():
+        for member, weight in self.weighted():
             total += weight * member.log_odds_of_all_tails(heads, relations)
         return total
 
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The mean log-odds of every triple [N]."""
         total = torch.zeros(len(heads))
-        for member, weight in self._weighted():
+        for member, weight in self.weighted():
             total += weight * member.log_odds_of_triples(heads, relations, tails)
         return total
 
-    def _weighted(self) -> list[tuple[Scorer, float]]:
+    def weighted(self) -> list[tuple[Scorer, float]]:
+        """The members that have a part in the score, with their weights."""
         pairs = zip(self.members, self.weights, strict=True)
         return [(member, weight) for member, weight in pairs if isinstance(member, Scorer) and weight]
 
