@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks import new_entities
 from hopwalk import api
-from tests.support.villages import VILLAGE, propagation_of
+from tests.support.villages import VILLAGE, propagation_of, village_of
 
 
 def test_training_has_no_fact_of_a_new_entity():
@@ -21,12 +21,12 @@ def test_training_has_no_fact_of_a_new_entity():
 
 def test_their_facts_make_new_entities_as_good_as_others(monkeypatch: pytest.MonkeyPatch):
     """Without their facts nobody finds the uncles of new children; with them the rule that was learnt from others does."""
-    settings = propagation_of(queries=800)
-    monkeypatch.setattr(api, "load_dataset", lambda name: VILLAGE)
+    settings, village = propagation_of(queries=2400), village_of(40)
+    monkeypatch.setattr(api, "load_dataset", lambda name: village)
     monkeypatch.setattr(api, "settings_for", lambda name, overrides: settings)
-    found = new_entities.measure("village", queries=800, epochs=0, seed=0)
+    found = new_entities.measure("village", queries=2400, epochs=0, seed=0)
     parts = found["propagation"]
-    assert parts["with_their_facts"]["new"]["queries"] + parts["with_their_facts"]["others"]["queries"] == len(VILLAGE.test)
+    assert parts["with_their_facts"]["new"]["queries"] + parts["with_their_facts"]["others"]["queries"] == len(village.test)
     assert parts["with_their_facts"]["new"]["mrr"] > 0.6 > 0.2 > parts["before_their_facts"]["new"]["mrr"]
     titles, cells = new_entities.table({"village": found})
     assert len(titles) == len(cells) and cells[-1] == "–"

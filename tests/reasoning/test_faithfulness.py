@@ -15,6 +15,7 @@ from hopwalk.data.graph import build_graph
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import DataError, SettingsError
+from hopwalk.learning.reached import ReachedScores
 from hopwalk.learning.run import Run
 from hopwalk.learning.scorer import PathScorer
 from hopwalk.reasoning.faithfulness import Faithfulness, facts_of_paths, measure_faithfulness, strength
@@ -34,7 +35,7 @@ FAR_AWAY = [(f"u{number}", "s", f"v{number}") for number in range(4)]
 
 
 class Counting(AnswerModel):
-    """The score of an entity is the number of walks of two hops of the first relation; 1 is the score of all others."""
+    """The score of an entity is 1 and the number of walks of two hops of the first relation."""
 
     max_hops, ranks_by = 2, "the number of walks"
 
@@ -47,20 +48,23 @@ class Counting(AnswerModel):
         return [(middle, end) for source, middle in hops if source == head for between, end in hops if between == middle]
 
     def _scores(self, heads: Ids, graphs: Sequence[Triples]) -> NDArray[np.float32]:
-        found = np.ones((len(heads), len(self.dataset.entities)), dtype=np.float32)
+        found = np.full((len(heads), len(self.dataset.entities)), -np.inf, dtype=np.float32)
         for row, (head, facts) in enumerate(zip(heads.tolist(), graphs, strict=True)):
             for _, end in self._walks(head, facts):
-                found[row, end] += 1
+                found[row, end] = max(found[row, end], 1) + 1
         return found
 
     def score_all_tails(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
-        return self._scores(heads, [self.dataset.facts] * len(heads))
+        return np.maximum(self._scores(heads, [self.dataset.facts] * len(heads)), 1)
 
     def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
         return self._scores(heads, [without(self.dataset.facts, facts) for facts in hidden])
 
     def scores_with_only(self, heads: Ids, relations: Ids, facts: Sequence[Triples]) -> NDArray[np.float32]:
         return self._scores(heads, facts)
+
+    def floors(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
+        return np.ones(len(heads), dtype=np.float32)
 
     def rank(self, queries: Sequence[QueryIds], *, only_new: bool = False, k: int | None = None) -> Ranking:
         model = self
@@ -71,10 +75,11 @@ class Counting(AnswerModel):
 
             def paths(self, chosen: Sequence[Sequence[int]], num_paths: int) -> list[list[list[PathIds]]]:
                 walks = [model._walks(head, model.dataset.facts) for head, _ in queries]
-                return [
-                    [[(((0, middle), (0, end)), 1.0) for middle, end in own if end == entity][:num_paths] for entity in entities]
-                    for own, entities in zip(walks, chosen, strict=True)
-                ]
+                found: list[list[list[PathIds]]] = []
+                for own, entities in zip(walks, chosen, strict=True):
+                    steps = {one: [((0, middle), (0, end)) for middle, end in own if end == one] for one in entities}
+                    found.append([[(path, 1.0) for path in steps[one][:num_paths]] for one in entities])
+                return found
 
         return Counted()
 
@@ -92,7 +97,7 @@ def without(facts: Triples, hidden: Triples) -> Triples:
 
 def test_numbers_by_hand():
     """The answer b of a has two walks: without one path it loses half, without both everything, and then all are level."""
-    model = Counting(dataset_of(TWICE + FAR_AWAY, [], [("a", "r", "b"), ("a", "r", "c")]))
+    model = Counting(dataset_of(TWICE + FAR_AWAY, [], [("a", "wanted", "b"), ("a", "wanted", "c")]))
     both = measure_faithfulness(model, num_paths=2)
     assert (both.num_queries, both.num_answers, both.num_without_paths, both.facts_per_answer) == (2, 2, 0, 3.0)
     paths, only = both.effects["paths"], both.effects["only"]
@@ -106,7 +111,7 @@ def test_numbers_by_hand():
 
 def test_log_odds_and_ranks_by_hand():
     """Of entities 0 to 10, b has score 3, c 2 and the others 1; known answers are not rivals."""
-    model = Counting(dataset_of(TWICE + FAR_AWAY, [], [("a", "r", "b"), ("a", "r", "c")]))
+    model = Counting(dataset_of(TWICE + FAR_AWAY, [], [("a", "wanted", "b"), ("a", "wanted", "c")]))
     num_others = len(model.dataset.entities) - 2  # the answers of the test are filtered
     found = measure_faithfulness(model, num_paths=2, num_queries=0).effects["paths"]
     falls = [3 - 1, 2 - 1]
@@ -157,6 +162,14 @@ def test_distances_by_hand():
     assert Neighbourhood(facts, 6).distances(0, 1).tolist() == [0, 1, FAR, FAR, FAR, FAR]
 
 
+def test_where_everything_is_reached_the_mean_stands_for_no_walk():
+    """The score of entities out of reach is not trained then, and may be above all others."""
+    offsets, entities = np.array([0, 2, 5]), np.array([0, 1, 0, 1, 2], dtype=np.int32)
+    scores, unreached = (np.array(values, dtype=np.float32) for values in ([-4, -2, -9, -6, -3], [-7, 5]))
+    reached = ReachedScores(offsets, entities, scores, unreached)
+    assert reached.floors(3).tolist() == [-7, -6]
+
+
 def test_too_few_other_facts_are_all_taken():
     facts = Triples.of([(0, 0, 1), (1, 0, 2), (0, 1, 2)])
     (nearby,), (between,) = Neighbourhood(facts, 3).draw(0, 2, facts[:2], 2, 1, np.random.default_rng(0))
@@ -194,10 +207,16 @@ def test_hidden_facts_are_as_if_they_were_not_in_the_graph(measured: tuple[Answe
     only = model.scores_with_only(queries.heads, queries.relations, [without(VILLAGE.facts, facts) for facts in hidden])
     for row, facts in enumerate(hidden):
         rest = on_facts(model, without(VILLAGE.facts, facts))
-        expected = rest.score_all_tails(queries.heads[row : row + 1], queries.relations[row : row + 1])[0]
+        expected = reached_scores(rest, queries[row : row + 1])[0]
         assert np.allclose(np.exp(found[row]), np.exp(expected), atol=1e-4, rtol=1e-3)
         assert np.allclose(np.exp(only[row]), np.exp(expected), atol=1e-4, rtol=1e-3)
-    assert not np.allclose(np.exp(found), np.exp(model.score_all_tails(queries.heads, queries.relations)), atol=1e-3)
+    assert not np.allclose(np.exp(found), np.exp(reached_scores(model, queries)), atol=1e-3)
+
+
+def reached_scores(model: AnswerModel, queries: Triples) -> NDArray[np.float32]:
+    """The scores of all entities, -inf out of reach [Q, E]."""
+    scores = model.score_all_tails(queries.heads, queries.relations)
+    return scores.dense(len(model.dataset.entities), -np.inf) if isinstance(scores, ReachedScores) else scores
 
 
 def on_facts(model: AnswerModel, facts: Triples) -> AnswerModel:
@@ -219,7 +238,7 @@ def test_an_embedding_model_has_no_paths_to_take_away(village_run: Path):
 
 
 def test_without_right_answers():
-    wrong = dataset_of(TWICE, [], [("b", "r", "a")])
+    wrong = dataset_of(TWICE, [], [("b", "wanted", "a")])
     with pytest.raises(DataError, match="none of 1 test queries has a right answer at the top"):
         measure_faithfulness(Counting(wrong))
     with pytest.raises(DataError, match="no test queries"):

@@ -139,10 +139,10 @@ def _print_end(run: Run, was_finished: bool) -> None:
     amount = f"{last['queries']:,.0f} queries" if "queries" in last else counted(about.get("epochs", 0), "epoch")
     best = next((record for record in run.history if record["epoch"] == about.get("best_epoch")), {})
     print_text(f"{run.path}: {end} after {amount}{_quality(best)}")
-    if "queries" in last and not was_finished:
-        from hopwalk.propagation.budget import outlook
+    from hopwalk.propagation.budget import outlook
 
-        print_text(outlook(run))
+    if not was_finished and (more_time := outlook(run)):
+        print_text(more_time)
     if run.status == "interrupted":
         print_text("Continue with the same command and --resume.")
     if run.weights_path.exists():

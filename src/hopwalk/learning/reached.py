@@ -58,6 +58,15 @@ class ReachedScores:
         places = self.find(rows, entities)
         return np.where(places >= 0, np.append(self.scores, np.float32(0))[places], self.unreached[rows])
 
+    def floors(self, num_entities: int) -> NDArray[np.float32]:
+        """The score that stands for no walk at all: of entities out of reach, or if there are none, the mean of all [Q].
+
+        Where all entities are reached, training never sees the score of entities out of reach.
+        """
+        sums = np.bincount(self.rows, self.scores, minlength=len(self))
+        means = sums / np.maximum(self.num_reached, 1)
+        return np.where(self.num_reached < num_entities, self.unreached, means).astype(np.float32)
+
     def log_normalisers(self, num_entities: int) -> NDArray[np.float64]:
         """log Σ exp(score) over all entities, for every query [Q]."""
         rows, unreached = self.rows, self.unreached.astype(np.float64)
@@ -78,8 +87,9 @@ class ReachedScores:
             np.concatenate([*(part.unreached for part in parts), np.empty(0, dtype=np.float32)]),
         )
 
-    def dense(self, num_entities: int) -> NDArray[np.float32]:
-        """The score of every entity for every query [Q, E]."""
-        every = np.repeat(self.unreached[:, None], num_entities, axis=1)
+    def dense(self, num_entities: int, unreached: float | None = None) -> NDArray[np.float32]:
+        """The score of every entity for every query [Q, E]; `unreached` is that of entities out of reach, if it is given."""
+        others = self.unreached if unreached is None else np.full(len(self), unreached, dtype=np.float32)
+        every = np.repeat(others[:, None], num_entities, axis=1)
         every[self.rows, self.entities] = self.scores
         return every

@@ -85,7 +85,7 @@ class ScoredPath:
     """A path from the head of a query, and how far the score of its end falls if its edges are taken away.
 
     In a list of paths of one entity, the fall without all of them is shared out among them. `share` is relative to the score
-    above that of entities out of reach; those of a list add up to at most 1.
+    above that of no walk at all (`ReachedScores.floors`); those of a list add up to at most 1.
     """
 
     steps: tuple[Step, ...]

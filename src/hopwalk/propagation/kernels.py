@@ -117,7 +117,7 @@ def compile_kernels(width: int, attention_width: int) -> Kernels:
 
     @compiled
     def score_entities(graph, tasks, shared, per_query, options, workspace, entities, scores, counter, needed):  # type: ignore[no-untyped-def]
-        """Write the score of one entity for every query [Q] where that is NaN; all have the parameters of the first."""
+        """Write the score of one entity, -inf out of reach, for every query [Q] where that is NaN; parameters are of query 0."""
         while True:
             query = take_number(counter)
             if query >= len(scores):
@@ -128,17 +128,18 @@ def compile_kernels(width: int, attention_width: int) -> Kernels:
             if num_nodes < 0:
                 break
             node = workspace.slots[entities[query]]
-            scores[query] = workspace.scores[node] if node >= 0 else per_query.unreached[0]
+            scores[query] = workspace.scores[node] if node >= 0 else -np.inf
             forget(num_nodes, workspace)
 
     @compiled
     def explain(
         graph, tasks, shared, transposed, per_query, options, workspace, no_shared, no_query, entities, beam, scores, paths,
-        needed,
+        floors, needed,
     ):  # type: ignore[no-untyped-def]  # fmt: skip
         """Write the score of every entity [N] and paths behind it [N, B, L] for the only query; whether there was room.
 
-        Entities out of reach have no path. The beam must have as much room as the workspace.
+        Entities out of reach have the score -inf and no path; `floors` [1] gets the score that stands for no walk at all. The
+        beam must have as much room as the workspace.
         """
         ws, task = workspace, _task(tasks, 0)
         num_nodes = forward(graph, task, 0, shared, per_query, options, ws, needed, D, A)
@@ -146,7 +147,10 @@ def compile_kernels(width: int, attention_width: int) -> Kernels:
             return False
         for number in range(len(entities)):
             node = ws.slots[entities[number]]
-            scores[number] = ws.scores[node] if node >= 0 else per_query.unreached[0]
+            scores[number] = ws.scores[node] if node >= 0 else -np.inf
+        floors[0] = per_query.unreached[0]
+        if num_nodes == len(ws.slots):  # then that score was never trained
+            floors[0] = ws.scores[:num_nodes].mean()
         for number in range(len(entities)):
             node = ws.slots[entities[number]]
             paths[number, :, :] = -1

@@ -28,13 +28,15 @@ NO_EDGES = np.empty(0, dtype=np.float32)
 
 
 class Candidates(NamedTuple):
-    """The scores of some entities [N], and paths that may carry them [N, B, L].
+    """The scores of some entities [N], -inf out of reach, and paths that may carry them [N, B, L].
 
     A path is the positions of its edges in the graph, the first edge first, and -1 behind the last; an empty one is none.
+    `floors` [1] has the score that stands for no walk at all (`ReachedScores.floors`).
     """
 
     scores: Floats
     paths: Int64s
+    floors: Floats
 
 
 def options_of(settings: PropagationSettings, *, drop: float = 0.0) -> Options:
@@ -126,7 +128,7 @@ class Engine:
         return ReachedScores(offsets, entities, scores, per_query.unreached)
 
     def score_entities(self, tasks: Tasks, shared: Shared, per_query: PerQuery, entities: Int32s) -> Floats:
-        """The score of one entity for each query [Q]; the queries have one relation, and `per_query` one row."""
+        """The score of one entity for each query, -inf out of reach [Q]; they have one relation, and `per_query` one row."""
         scores = np.full(len(entities), np.nan, dtype=np.float32)
         options = options_of(self.settings)
 
@@ -148,7 +150,9 @@ class Engine:
             for kind, arrays, extra in ((Shared, shared, 1), (PerQuery, per_query, 0))
         )
         found = Candidates(
-            np.empty(len(entities), dtype=np.float32), np.empty((len(entities), num_paths, self.settings.layers), dtype=np.int64)
+            np.empty(len(entities), dtype=np.float32),
+            np.empty((len(entities), num_paths, self.settings.layers), dtype=np.int64),
+            np.empty(1, dtype=np.float32),
         )
         options, is_done = options_of(self.settings), False
         with self._lock:

@@ -55,6 +55,7 @@ class _Search:
         first = engine.explain(self._tasks([self._hidden]), *self._arrays, self._entities, NUM_CANDIDATES)
         self._candidates = [_listed(paths) for paths in first.paths]
         self._paths: list[list[Int64s]] = [[] for _ in entities]
+        self._floor = float(first.floors[0])
         self._scores = [[score] for score in first.scores.tolist()]  # without none, the first, the first two, … of the paths
 
     def add_paths(self) -> None:
@@ -100,21 +101,22 @@ class _Search:
 
     def _scored(self, paths: list[Int64s], forward: list[float], backward: list[float]) -> list[ScoredPath]:
         """Paths, given the scores without the first n of them and without all but the first n, for all n."""
-        unreached = float(self._arrays[1].unreached[0])
-        full = forward[0] - unreached
+        floor = self._floor
+        full = forward[0] - floor
         scored = []
         for place, path in enumerate(paths):
             pairs = [(forward[place], forward[place + 1]), (backward[place + 1], backward[place])]
             drop = sum(before - after for before, after in pairs) / 2
-            above = sum(max(before - unreached, 0.0) - max(after - unreached, 0.0) for before, after in pairs) / 2
+            above = sum(max(before - floor, 0.0) - max(after - floor, 0.0) for before, after in pairs) / 2
             scored.append(ScoredPath(steps_of(self._engine.graph, path), drop, above / full if full > 0 else 0.0))
         ordered = sorted(scored, key=lambda path: -path.drop)
         return [path for path in ordered if path.drop > 0] or ordered[:1]
 
     def _scores_without(self, owners: list[int], paths: list[list[Int64s]]) -> Floats:
-        """The score of each answer without the paths beside it [N]."""
+        """The score of each answer without the paths beside it, that of no walk at all if it is out of reach [N]."""
         tasks = self._tasks([self._without(some) for some in paths])
-        return self._engine.score_entities(tasks, *self._arrays, self._entities[owners])
+        scores = self._engine.score_entities(tasks, *self._arrays, self._entities[owners])
+        return np.where(np.isinf(scores), np.float32(self._floor), scores)
 
     def _without(self, paths: list[Int64s]) -> Int64s:
         """The sorted edges that a query does not see if some paths are taken away, in both directions."""

@@ -88,6 +88,7 @@ class _Case:
     head: int
     relation: int
     answer: int
+    floor: float  # the score that stands for no walk at all
     shown: Triples
     nearby: list[Triples]
     between: list[Triples]
@@ -105,9 +106,11 @@ def measure_faithfulness(
     queries = sample_queries(split_queries(dataset, split), num_queries)
     if not len(queries):
         raise DataError(f"{dataset.name} has no {split} queries", remedy="Split its facts.")
+    floors = model.floors(queries.heads, queries.relations)
     ranks = rank_answers(model.score_all_tails, queries, known, num_entities=len(dataset.entities))
-    correct = queries[ranks.realistic == 1]
-    cases = [*_cases(model, correct, num_paths, num_draws, seed)]
+    is_correct = ranks.realistic == 1
+    correct = queries[is_correct]
+    cases = [*_cases(model, correct, floors[is_correct], num_paths, num_draws, seed)]
     if not cases:
         raise DataError(
             f"none of {len(queries):,} {split} queries has a right answer at the top that is shown with paths",
@@ -130,7 +133,9 @@ def measure_faithfulness(
     )
 
 
-def _cases(model: AnswerModel, correct: Triples, num_paths: int, num_draws: int, seed: int) -> Iterator[_Case]:
+def _cases(
+    model: AnswerModel, correct: Triples, floors: NDArray[np.float32], num_paths: int, num_draws: int, seed: int
+) -> Iterator[_Case]:
     """The answers that have paths."""
     near = Neighbourhood(model.dataset.facts, len(model.dataset.entities))
     num_relations = len(model.dataset.relations)
@@ -143,7 +148,7 @@ def _cases(model: AnswerModel, correct: Triples, num_paths: int, num_draws: int,
             if len(shown):
                 generator = np.random.default_rng([seed, first + row])
                 draws = near.draw(head, answer, shown, model.max_hops, num_draws, generator)
-                yield _Case(head, relation, answer, shown, *draws)
+                yield _Case(head, relation, answer, float(floors[first + row]), shown, *draws)
 
 
 def facts_of_paths(head: int, paths: Sequence[PathIds], num_relations: int) -> Triples:
@@ -182,7 +187,7 @@ def _falls(model: AnswerModel, cases: Sequence[_Case], known: KnownAnswers) -> d
     """The effects of all changes."""
     nothing, num_draws = [Triples.of([])] * len(cases), len(cases[0].nearby)
     before = _outcomes(model.scores_without, model, cases, known, nothing)[:, None]
-    floors = _outcomes(model.scores_with_only, model, cases, known, nothing)[:, None, 0]
+    floors = np.array([[case.floor] for case in cases])
     shown = [case.shown for case in cases]
     found = {PATHS: _outcomes(model.scores_without, model, cases, known, shown)[:, None]}
     for name, draws in ((NEARBY, [case.nearby for case in cases]), (BETWEEN, [case.between for case in cases])):
@@ -218,7 +223,8 @@ def _outcomes(
         heads, relations = (np.array([getattr(case, name) for case in part], dtype=np.int32) for name in ("head", "relation"))
         scores, (offsets, filtered) = scores_of(heads, relations, facts[first : first + at_once]), known.answers(heads, relations)
         for row, case in enumerate(part):
-            found.append(_outcome(scores[row], case.answer, filtered[offsets[row] : offsets[row + 1]]))
+            own = np.where(scores[row] == -np.inf, np.float32(case.floor), scores[row])
+            found.append(_outcome(own, case.answer, filtered[offsets[row] : offsets[row + 1]]))
     return np.array(found)
 
 

@@ -83,11 +83,15 @@ class AnswerModel(ABC):
 
     @abstractmethod
     def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
-        """The scores of all entities if each query does not see some facts, in neither direction [Q, E]."""
+        """The scores of all entities, -inf out of reach, if each query does not see some facts, in neither direction [Q, E]."""
 
     @abstractmethod
     def scores_with_only(self, heads: Ids, relations: Ids, facts: Sequence[Triples]) -> NDArray[np.float32]:
-        """The scores of all entities if each query sees no other facts than some [Q, E]."""
+        """The scores of all entities, -inf out of reach, if each query sees no other facts than some [Q, E]."""
+
+    @abstractmethod
+    def floors(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
+        """The score that stands for no walk at all, -inf if scores are logarithms of probabilities [Q]."""
 
     @abstractmethod
     def with_data(self, dataset: Dataset, added: Triples) -> AnswerModel:
@@ -159,16 +163,21 @@ class ScorerModel(AnswerModel):
         return self.scorer.compact_scores(heads, relations)
 
     def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
-        """The scores of all entities if each query does not see some facts, in neither direction [Q, E]."""
-        return self._made_of_walks().score_reached(heads, relations, hidden).dense(len(self.dataset.entities))
+        """The scores of all entities, -inf out of reach, if each query does not see some facts, in neither direction [Q, E]."""
+        return self._made_of_walks().score_reached(heads, relations, hidden).dense(len(self.dataset.entities), -np.inf)
 
     def scores_with_only(self, heads: Ids, relations: Ids, facts: Sequence[Triples]) -> NDArray[np.float32]:
-        """The scores of all entities if each query sees no other facts than some [Q, E]."""
+        """The scores of all entities, -inf out of reach, if each query sees no other facts than some [Q, E]."""
         scorer, found = self._made_of_walks(), np.empty((len(heads), len(self.dataset.entities)), dtype=np.float32)
         for row, part in enumerate(facts):
             own = slice(row, row + 1)
-            found[own] = scorer.with_graph(part, len(self.dataset.entities)).numpy_scores(heads[own], relations[own])
+            reached = scorer.with_graph(part, found.shape[1]).score_reached(heads[own], relations[own])
+            found[own] = reached.dense(found.shape[1], -np.inf)
         return found
+
+    def floors(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
+        """The score that stands for no walk at all [Q]."""
+        return self._made_of_walks().score_reached(heads, relations).floors(len(self.dataset.entities))
 
     def _made_of_walks(self) -> PathScorer:
         if not isinstance(self.scorer, PathScorer):

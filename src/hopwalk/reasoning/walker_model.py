@@ -84,7 +84,7 @@ class WalkerModel(AnswerModel):
         return self.decoder.scores(heads, relations)
 
     def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
-        """The scores of all entities if each query does not see some facts, in neither direction [Q, E]."""
+        """The scores of all entities, -inf out of reach, if each query does not see some facts, in neither direction [Q, E]."""
         edges = hidden_edges(self.decoder.environment.graph, hidden)
         found = np.empty((len(heads), len(self.dataset.entities)), dtype=np.float32)
         for first in range(0, len(heads), self.decoder.queries_at_once):
@@ -95,7 +95,7 @@ class WalkerModel(AnswerModel):
         return found
 
     def scores_with_only(self, heads: Ids, relations: Ids, facts: Sequence[Triples]) -> NDArray[np.float32]:
-        """The scores of all entities if each query sees no other facts than some [Q, E]."""
+        """The scores of all entities, -inf out of reach, if each query sees no other facts than some [Q, E]."""
         before, settings = self.decoder.environment, self.decoder.settings
         found = np.empty((len(heads), len(self.dataset.entities)), dtype=np.float32)
         for row, part in enumerate(facts):
@@ -103,6 +103,10 @@ class WalkerModel(AnswerModel):
             decoder = Decoder(Environment(graph, before.policy, before.known), settings)
             found[row] = decoder.scores(heads[row : row + 1], relations[row : row + 1])[0]
         return found
+
+    def floors(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
+        """The score of entities that no path reaches: -inf, as scores are logarithms of probabilities [Q]."""
+        return np.full(len(heads), -np.inf, dtype=np.float32)
 
     def with_data(self, dataset: Dataset, added: Triples) -> WalkerModel:
         """The same policy on the graph with more facts."""
