@@ -79,6 +79,14 @@ def test_the_forecast_is_printed_before_training(capsys: pytest.CaptureFixture[s
     )
 
 
+def test_the_forecast_of_propagation_counts_parts(capsys: pytest.CaptureFixture[str]):
+    forecast = Forecast(memory_bytes=300 * 2**20, queries_at_once=16, seconds_of_epoch=12.0)
+    with TrainingProgress() as shown:
+        shown.callbacks(TrainingPlan("propagation", 5, forecast, unit="part"))
+    expected = "Propagation needs about 300 MB, and 12 s for each of at most 5 parts, evaluation on dev aside.\n"
+    assert capsys.readouterr().err == expected
+
+
 def test_ranking_shows_its_progress_in_a_terminal(monkeypatch: pytest.MonkeyPatch):
     clock = iter(range(0, 1000, 2))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))

@@ -141,7 +141,7 @@ def test_the_untrained_control_is_printed_and_written(copied: Path, capsys: pyte
         (["--reasoner", "walker"], {"recipe": "modern", "estimator": "likelihood", "reward_shaping": True, "seed": 0}),
         (
             ["--walker", "minerva"],
-            {"recipe": "minerva", "estimator": "sampled", "reward_shaping": False, "baseline": "average"}
+            {"recipe": "minerva", "estimator": "sampled", "reward_shaping": False, "baseline": "standardised"}
             | {"uses_entities": False, "rollouts": 20, "gradient_clip": 5},
         ),
         (

@@ -52,7 +52,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "unknown recipe": (["--walker", "old"], "walker.recipe = 'old' is not valid"),
     "unknown scorer": (["--reward", "complx"], "there is no scorer 'complx' Did you mean 'complex'?"),
     "unknown folder": (["--reward", "runs/lost"], "there is no scorer 'runs/lost'"),
-    "all actions dropped": (["--action-dropout", "1"], "walker.action_dropout = 1.0 is not valid"),
+    "more than all actions dropped": (["--action-dropout", "1.1"], "walker.action_dropout = 1.1 is not valid"),
     "no epochs": (["--epochs", "0"], "there is nothing to train in 0 epochs"),
     "little memory": (["--set", "walker.memory_mb=1"], "walker.memory_mb = 1 is not valid"),
     "unknown setting": (["--set", "walker.dropout=1"], "there is no setting 'walker.dropout'"),

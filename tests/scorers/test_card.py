@@ -14,7 +14,9 @@ def test_card(tmp_path: Path, members: list[Path]):
     assert "finished after 4 epochs" in text
     assert f"dev MRR (tails, filtered without test facts) | {100 * Run.open(members[1]).about['valid_mrr']:.2f} |" in text
     run = hopwalk.combine_scorers(members, out=tmp_path / "both")
-    assert "members | 1-distmult, 2-complex" in (run.path / "card.md").read_text()
+    first, second = run.about["weights"]
+    row = f"members | 1-distmult (weight {first:.2g}), 2-complex (weight {second:.2g}) |"
+    assert row in (run.path / "card.md").read_text()
 
 
 def test_the_reliability_diagram_has_a_dot_per_bin():

@@ -1,4 +1,4 @@
-"""Ensembles: the mean of calibrated log-odds, copies of members, and refused combinations."""
+"""Ensembles: the weighted mean of calibrated log-odds, copies of members, and refused combinations."""
 
 import shutil
 from pathlib import Path
@@ -10,21 +10,53 @@ import hopwalk
 from hopwalk.config.loading import load_settings
 from hopwalk.errors import RunError, SettingsError
 from hopwalk.learning.calibration import Calibration
-from hopwalk.scorers.ensemble import Ensemble
+from hopwalk.learning.metrics import metrics
+from hopwalk.learning.ranking import filtered_answers, rank_answers
+from hopwalk.scorers.ensemble import FIRST_WEIGHTS, Ensemble
 from hopwalk.scorers.models import build_scorer
+from tests.support.circles import CIRCLE
 from tests.support.helpers import dataset_of
 
+SHORT = ["scorer.model=complex", "scorer.epochs=1"]
 
-def test_an_ensemble_is_the_mean_of_log_odds(tmp_path: Path, members: list[Path]):
+
+def test_an_ensemble_is_the_weighted_mean_of_log_odds(tmp_path: Path, members: list[Path]):
     run = hopwalk.combine_scorers(members, out=tmp_path / "both")
     both, parts = hopwalk.load_scorer(run.path), [hopwalk.load_scorer(member) for member in members]
     heads, relations, tails = torch.tensor([0, 3, 7]), torch.tensor([0, 1, 3]), torch.tensor([1, 2, 3])
-    expected = torch.stack([part.log_odds_of_all_tails(heads, relations) for part in parts]).mean(dim=0)
+    weights = torch.tensor(run.about["weights"])[:, None, None]
+    expected = (weights * torch.stack([part.log_odds_of_all_tails(heads, relations) for part in parts])).sum(dim=0)
     torch.testing.assert_close(both.score_all_tails(heads, relations), expected)
     torch.testing.assert_close(both.score_triples(heads, relations, tails), expected.gather(1, tails[:, None]).squeeze(1))
     probabilities = both.probability_of_all_tails(heads, relations)
     assert ((probabilities >= 0) & (probabilities <= 1)).all()
     assert hopwalk.evaluate(run.path)["scorer"].tails.num_queries == 5
+
+
+def test_weights_of_two_members_are_chosen_on_dev(tmp_path: Path, members: list[Path]):
+    """The chosen weights have the best dev MRR of all that are tried."""
+    run = hopwalk.combine_scorers(members, out=tmp_path / "both")
+    scorers = [hopwalk.load_scorer(member) for member in members]
+    known = filtered_answers(CIRCLE, "valid")
+
+    def dev_mrr(first: float) -> float:
+        score = Ensemble(scorers, [first, 1 - first]).numpy_scores
+        return metrics(rank_answers(score, CIRCLE.valid, known, num_entities=len(CIRCLE.entities))).mrr
+
+    mrr = {weight: dev_mrr(weight) for weight in FIRST_WEIGHTS}
+    assert len({*mrr.values()}) > 1
+    assert mrr[run.about["weights"][0]] == pytest.approx(max(mrr.values()))
+    assert sum(run.about["weights"]) == pytest.approx(1)
+    three = hopwalk.combine_scorers([*members, members[0]], out=tmp_path / "three")
+    assert three.about["weights"] == pytest.approx([1 / 3] * 3)
+
+
+@pytest.mark.parametrize("weights", ["half", [1.0], [0.5, "half"], [1.5, -0.5], [0.5, 0.1]])
+def test_damaged_weights(tmp_path: Path, members: list[Path], weights: object):
+    run = hopwalk.combine_scorers(members, out=tmp_path / "both")
+    run.write_about(run.about | {"weights": weights})
+    with pytest.raises(RunError, match="the weights of the members cannot be read"):
+        hopwalk.load_scorer(run.path)
 
 
 def test_an_ensemble_holds_copies(tmp_path: Path, members: list[Path]):
@@ -50,7 +82,7 @@ def test_runs_that_cannot_be_combined(tmp_path: Path, members: list[Path]):
     with pytest.raises(RunError, match="there is already a run in this folder"):
         hopwalk.combine_scorers(members, out=members[0])
     other = dataset_of([("a", "r", "b"), ("b", "r", "c")])
-    run = hopwalk.train_scorer(other, load_settings(overrides=["scorer.model=complex", "scorer.epochs=1"]), out=tmp_path / "other")
+    run = hopwalk.train_scorer(other, load_settings(overrides=SHORT), out=tmp_path / "other")
     with pytest.raises(RunError, match="trained on other data"):
         hopwalk.combine_scorers([*members, run.path], out=tmp_path / "mixed")
     assert not (tmp_path / "mixed").exists()
@@ -67,7 +99,7 @@ def test_damaged_ensembles(tmp_path: Path, members: list[Path], names: object):
 def test_members_of_other_data(tmp_path: Path, members: list[Path]):
     run = hopwalk.combine_scorers(members, out=tmp_path / "both")
     other = dataset_of([("a", "r", "b"), ("b", "r", "c")])
-    stranger = hopwalk.train_scorer(other, load_settings(overrides=["scorer.model=complex", "scorer.epochs=1"]), out=tmp_path / "other")
+    stranger = hopwalk.train_scorer(other, load_settings(overrides=SHORT), out=tmp_path / "other")
     name = run.about["members"][0]
     shutil.rmtree(run.path / "members" / name)
     shutil.copytree(stranger.path, run.path / "members" / name)

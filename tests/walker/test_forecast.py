@@ -24,6 +24,8 @@ def test_the_forecast_shrinks_with_the_settings(monkeypatch: pytest.MonkeyPatch)
         less = api.forecast(VILLAGE, settings_of(usual | changes))
         assert less.memory_bytes < most.memory_bytes
         assert less.seconds_of_epoch < most.seconds_of_epoch
+    masks = api.forecast(VILLAGE, settings_of(usual | {"walker.dropout_masks": "edge"}))
+    assert masks.seconds_of_epoch > most.seconds_of_epoch  # nothing is shared
     smaller = api.forecast(village_of(8), settings_of(usual))
     assert smaller.seconds_of_epoch < 0.7 * most.seconds_of_epoch
     assert api.forecast(VILLAGE, settings_of(usual | ALONE)).memory_bytes < most.memory_bytes  # no scores of all entities

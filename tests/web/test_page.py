@@ -178,7 +178,7 @@ def test_labels_are_shown_not_run(open_page: OpenPage, head: str):
     page = open_page(f"?run=hostile&relation=meets&head={quote(head)}")
     expect(page.locator("#asked .label").first).to_have_text(head)
     shown = page.locator("#answers .who .label").all_text_contents()
-    assert {SCRIPT, IMAGE, QUOTES, OVERRIDE, LONG} <= {*shown}
+    assert {SCRIPT, IMAGE, QUOTES, OVERRIDE, LONG} - {head} <= {*shown}
     for place in (0, 3):
         page.locator("#answers button").nth(place).click()
         expect(page.locator("#claim .label").last).to_have_text(shown[place])

@@ -54,7 +54,7 @@ def test_folders_are_refused_before_the_port_is_bound(folder: Path, tmp_path: Pa
     (tmp_path / "file").write_text("no run")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        for wrong in (tmp_path / "missing", tmp_path, broken, tmp_path / "file", folder / "scorer"):
+        for wrong in (tmp_path / "missing", tmp_path, broken, tmp_path / "file"):
             with pytest.raises((RunError, SavedFileError, SettingsError), match=re.escape(str(wrong))):
                 server.serve([folder, wrong], port=port)
         with pytest.raises(

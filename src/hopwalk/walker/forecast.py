@@ -36,16 +36,20 @@ def actions_of_walk(graph: Graph) -> float:
 def operations_of_query(settings: Settings, num_actions: float) -> float:
     """Floating-point operations of the LSTM, W1, W2 and the scores for one query, forward and backward.
 
-    The first state is shared by all rollouts, and so is its recurrent product; after the last hop the LSTM does not run.
+    With masks of a walk the first state is shared by all rollouts, and so is its recurrent product; with masks of every edge it
+    is not, and the scores take two products. After the last hop the LSTM does not run.
     """
     walker, hops = settings.walker, settings.walk.hops
+    shares_first = walker.dropout_masks == "walk"
     width = walker.dimension * (2 if walker.uses_entities else 1)
     recurrent = walker.history_layers * 4 * walker.history_dimension**2
     inputs = 4 * walker.history_dimension * (width + (walker.history_layers - 1) * walker.history_dimension)
     layers = (width + walker.history_dimension) * width + width * width
-    states = 1 + walker.rollouts * (hops - 1)
+    states = (1 if shares_first else walker.rollouts) + walker.rollouts * (hops - 1)
     continued = 1 + 1 + walker.rollouts * max(hops - 2, 0) if hops > 1 else 1
-    return 3 * 2 * (states * (inputs + layers + num_actions * width) + continued * recurrent)
+    continued = continued if shares_first else walker.rollouts * hops
+    scores = num_actions * width * (1 if shares_first else 2)
+    return 3 * 2 * (states * (inputs + layers + scores) + continued * recurrent)
 
 
 def bytes_of_query(graph: Graph, settings: Settings, *, has_scorer: bool) -> int:
