@@ -239,7 +239,7 @@ def tune(
     settings: Settings | None = None,
     *,
     study: str | Path,
-    what: str = "walker",
+    what: str = "propagation",
     space: str | Path = "modern",
     trials: int = 20,
     scorer: str | Path | None = None,
@@ -248,7 +248,7 @@ def tune(
     on_trial: OnTrial | None = None,
     make_callbacks: MakeCallbacks = no_callbacks,
 ) -> Tuned:
-    """Search for better settings of a walker, or of the scorer whose model is `what`, by dev MRR, up to a number of trials.
+    """Search for better settings of propagation, of a "walker" or of the scorer whose model is `what`, by dev MRR.
 
     `study` is the SQLite file that keeps them; the same call continues it. `space` is "paper", "modern" or a TOML file; settings
     of it that are `fixed` stay. A walker's `scorer`, a run folder, is trained first if none is given. The best settings are

@@ -146,7 +146,12 @@ def _print_end(run: Run, was_finished: bool) -> None:
     if run.status == "interrupted":
         print_text("Continue with the same command and --resume.")
     if run.weights_path.exists():
-        print_text(f"Evaluate it on test: hopwalk evaluate {run.path}\nAsk it: hopwalk ask {run.path} HEAD RELATION")
+        _print_next(run)
+
+
+def _print_next(run: Run) -> None:
+    """The commands to go on with."""
+    print_text(f"Evaluate it on test: hopwalk evaluate {run.path}\nAsk it: hopwalk ask {run.path} HEAD RELATION")
 
 
 def _quality(record: Mapping[str, Any]) -> str:
@@ -172,7 +177,8 @@ def ensemble(
     from hopwalk.api import combine_scorers
 
     run = combine_scorers(runs, out=out)
-    print_text(f"{run.path}: an ensemble of {len(runs)}\nEvaluate it on test with: hopwalk evaluate {run.path}")
+    print_text(f"{run.path}: an ensemble of {len(runs)}")
+    _print_next(run)
 
 
 def evaluate(

@@ -125,7 +125,7 @@ class WalkerSettings(Group):
 
 
 class ScorerSettings(Group):
-    """the one-hop model f(head, relation, tail), and its training"""
+    """the model f(head, relation, tail): which one; and if it is an embedding model, its training"""
 
     model: str = _choice("propagation", "propagation, neural-lp, drum, distmult, complex, conve, or pykeen:MODEL")
     model_options: str = _choice("", 'further arguments of a PyKEEN model, as TOML: "p = 2, relation_dim = 30"')

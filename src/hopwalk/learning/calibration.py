@@ -84,7 +84,7 @@ class Reliability:
 def calibrate(score_all_tails: ScoreAllTails, dataset: Dataset) -> tuple[Calibration, Reliability | None]:
     """The calibration that fits dev best, and its reliability by two-fold cross-validation on dev.
 
-    Without dev queries nothing can be fitted, and the probability is that of the softmax over all tails.
+    Without dev queries nothing can be fitted: the odds of an answer are then its softmax over all tails.
     """
     sample = gather_candidates(score_all_tails, dataset, "valid")
     if sample is None:

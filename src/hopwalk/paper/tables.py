@@ -359,8 +359,10 @@ def appendix_seeds(view: ResultView) -> Section:
         }
         cells = []
         for title, spec in runs.items():
-            group = view.group(spec)
-            count = f", {len(group.finished)} seed{'s' * (len(group.finished) > 1)}" if group.finished else ""
+            group, which = view.group(spec), ""
+            if spec.recipe == "paper" and not group.results:
+                group, which = view.group(scope.first(spec)), " (first)"
+            count = f", {len(group.finished)} seed{'s' * (len(group.finished) > 1)}{which}" if group.finished else ""
             theirs = papers.get(title)
             beside_it = f" ({theirs.mean:.1f} ± {theirs.deviation:.1f})" if theirs else ""
             cells.append(f"{group.text('test')}{count}{beside_it}")

@@ -51,9 +51,9 @@ def _seconds_of_evaluation(scorer: PropagationScorer, dataset: Dataset, settings
 def outlook(run: Run) -> str:
     """A sentence about what twice the time would bring, or "" if the run does not tell.
 
-    The learning rate falls to zero within a run, and that alone lifts dev MRR. So its rise in the second half is usually more
-    than what another run of twice the length gains, and no promise is made but that of about half of it, with a bound that allows
-    for the number of dev queries.
+    The second half of a run is its last doubling. The next one usually brings less, so no promise is made but that of about half
+    of the rise, with a bound that allows for the number of dev queries. The learning rate falls to zero at the end of a run, so
+    twice the time means another run of twice the length, not this one continued.
     """
     history = [record for record in run.history if record.get("valid_mrr") is not None and record.get("queries")]
     if not run.is_finished or len(history) < 2:
@@ -66,7 +66,7 @@ def outlook(run: Run) -> str:
     if rise <= noise:
         return f"Twice the time would bring little, {most} of dev MRR: it changed by {100 * rise:+.1f} {half}."
     gain = f"Twice the time would bring about {100 * SHARE_OF_RISE * rise:.1f} points of dev MRR, {most}"
-    return f"{gain}: it rose by {100 * rise:.1f} {half}, partly because the learning rate fell."
+    return f"{gain}: it rose by {100 * rise:.1f} {half}."
 
 
 def _mrr_at(history: list[dict[str, Any]], queries: float) -> float:

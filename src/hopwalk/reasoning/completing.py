@@ -132,6 +132,8 @@ def _new_facts(model: AnswerModel, labels: PathLabels, batch: Triples, above: fl
         is_inverse = bool(dataset.relation_ids.is_inverse(relation))
         name = dataset.relations[dataset.relation_ids.inverse(relation) if is_inverse else relation]
         for (tail, probability), best in zip(tails, of_entities, strict=True):
+            if not best:  # an ensemble also ranks what no path reaches
+                continue
             subject, object_ = (tail, head) if is_inverse else (head, tail)
             named = dataset.entities[subject], name, dataset.entities[object_]
             path = " ".join(str(shown) for shown in labels.paths(head, best[:1]))

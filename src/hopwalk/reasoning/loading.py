@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hopwalk.learning.run import Run
 from hopwalk.learning.scorer import PathScorer, Scorer
-from hopwalk.reasoning.models import AnswerModel, ScorerModel, path_scorer_of
+from hopwalk.reasoning.models import AnswerModel, ScorerModel
 from hopwalk.reasoning.walker_model import WalkerModel
+from hopwalk.scorers.ensemble import Ensemble
 from hopwalk.scorers.runs import load_scorer
 from hopwalk.walker.runs import WALKER, load_decoder
 
@@ -23,6 +24,7 @@ def ranks_by(scorer: Scorer) -> str:
     """What the ranking of a scorer is made of, in words."""
     if isinstance(scorer, PathScorer):
         return "the walks from the head, and nothing else"
-    if path_scorer_of(scorer):
-        return "the mean log-odds of its members; paths are those of the first that has them, and answers without one have none"
+    if isinstance(scorer, Ensemble):
+        weights = ", ".join(f"{weight:.2g}" for weight in scorer.weights)
+        return f"the mean log-odds of its members with the weights {weights}; paths are those of the first member that has them"
     return "embeddings; there are no paths"
