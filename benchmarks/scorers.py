@@ -74,9 +74,10 @@ class Case:
     seed: int = 0
 
     def settings(self) -> ScorerSettings:
-        """Our settings: those of the recipe for any data set."""
+        """Our settings: those of the recipe for any data set; a ConvE has the original layers, as PyKEEN's."""
         names = ("model", "recipe", "num_sampled_tails", "dimension", "batch_size", "seed")
-        return load_settings(overrides=[f"scorer.{name}={getattr(self, name)}" for name in names]).scorer
+        own = [f"scorer.{name}={getattr(self, name)}" for name in names]
+        return load_settings(overrides=[*own, "scorer.conve_layers=original"]).scorer
 
 
 @dataclass(frozen=True, eq=False)
