@@ -196,7 +196,7 @@ def both(tmp_path_factory: pytest.TempPathFactory, propagation_run: Path, villag
 
 
 def test_an_ensemble_has_the_paths_of_propagation(both: ScorerModel, propagation: ScorerModel):
-    assert both.max_hops == 2 and "paths are those of the first that has them" in both.ranks_by
+    assert both.max_hops == 2 and "paths are those of the first member that has them" in both.ranks_by
     chosen = [found.entities[:3].tolist() for found in propagation.rank(QUERIES, only_new=True).candidates]
     assert both.rank(QUERIES, only_new=True).paths(chosen, 2) == propagation.rank(QUERIES, only_new=True).paths(chosen, 2)
     (found,) = both.rank(QUERIES[:1]).candidates
