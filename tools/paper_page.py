@@ -8,7 +8,7 @@
   x 100; a name that ends in `-*` is the mean over its seeds. `94.0<!-- paper -->` is one of the paper's.
 
 A number near the words MRR or hits@ without a mark is an error (`unmarked`), unless its paragraph says that it is not in
-`results/`.
+`results/`, or names the file of a benchmark there.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ MARK = re.compile(r"(?P<number>\d+\.\d+|\?)<!-- (?P<what>[^>]+?) -->")
 NUMBER = re.compile(r"(?<![\w.,/=§-])[1-9]\d?\.\d{1,2}(?!\w|\.\d|<!--| (?:s|h|ms|min|MB|GB|kB)\b)")
 ABOUT_RESULTS = re.compile(r"\bMRR\b|\bhits@", re.IGNORECASE)
 NOT_KEPT = re.compile(r"not (?:kept )?in `results/`")
+COMMENTS = re.compile(r"\A(?:<!--.*?-->\s*)+")
+BENCHMARK = re.compile(r"`results/([\w-]+\.json)`")  # the file of a benchmark, where its numbers come from
 
 
 def page_and_figures() -> tuple[str, dict[str, str]]:
@@ -95,20 +97,30 @@ def unmarked(text: str) -> list[str]:
 
     A table belongs to the paragraph before it.
     """
-    text = CODE.sub(lambda code: code[0] if NOT_KEPT.search(f"not in {code[0]}") else "", GENERATED.sub("", text))
+
+    def is_source(code: str) -> bool:
+        return bool(NOT_KEPT.search(f"not in {code}") or BENCHMARK.fullmatch(code))
+
+    text = CODE.sub(lambda code: code[0] if is_source(code[0]) else "", GENERATED.sub("", text))
     paragraphs: list[str] = []
     for part in re.split(r"\n\s*\n", text):
-        if part.startswith("|") and paragraphs:
+        if COMMENTS.sub("", part).startswith("|") and paragraphs:
             paragraphs[-1] += f"\n{part}"
         else:
             paragraphs.append(part)
     return [
         f"{found[0]} in {line.strip()[:100]!r}"
         for paragraph in paragraphs
-        if ABOUT_RESULTS.search(paragraph) and not NOT_KEPT.search(paragraph)
+        if ABOUT_RESULTS.search(paragraph) and not NOT_KEPT.search(paragraph) and not _has_benchmark(paragraph)
         for line in paragraph.splitlines()
         for found in NUMBER.finditer(line)
     ]
+
+
+def _has_benchmark(paragraph: str) -> bool:
+    """Whether a paragraph names files of benchmarks, all of which exist."""
+    names = BENCHMARK.findall(paragraph)
+    return bool(names) and all((RESULTS / name).exists() for name in names)
 
 
 def short_table() -> str:

@@ -217,6 +217,8 @@ def test_numbers_of_a_page_are_those_of_the_ledger(page: Path):
         ("Test hits@1, both\n\n| x | 40.25 |", ["40.25"]),
         ("The MRR is 95.7<!-- paper --> after 12 epochs of 4.5 s with a rate of 0.25.", []),
         ("The MRR was 95.7 in a trial that is not in `results/`.", []),
+        ("The MRR is 95.7 (`results/propagation-budgets.json`).", []),
+        ("The MRR is 95.7 (`results/of-nothing.json`).", ["95.7"]),
         ("A sentence of 3.5 words.\n\nMRR is mean reciprocal rank.", []),
         ("```console\nMRR 12.3\n```\n\n<!-- paper: short -->\nMRR 12.3\n<!-- end -->", []),
     ],
