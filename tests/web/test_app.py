@@ -99,7 +99,10 @@ def test_entities_of_the_same_name_have_different_keys(tmp_path: Path):
 
 def test_a_propagation_run_is_served(propagation_run: Path, village_run: Path):
     """Beside an embedding model, which answers without paths."""
-    with serving(load_runs([propagation_run, village_run / "scorer"])) as client:
+    runs = load_runs([propagation_run, village_run / "scorer"])
+    for run in runs.values():
+        run.warm_up()  # as the server does: kernels are not compiled within the time of a request
+    with serving(runs) as client:
         first, second = client.get("api/v1/runs").json()["runs"]
         assert (first["hops"], first["ranks_by"]) == (2, "the walks from the head, and nothing else")
         assert (second["run"], second["hops"], second["ranks_by"]) == ("scorer", 0, "embeddings; there are no paths")
@@ -111,6 +114,19 @@ def test_a_propagation_run_is_served(propagation_run: Path, village_run: Path):
         assert explained["rank"] >= 1 and explained["reasons"][0]["rule"].startswith("uncle(X,Y) ⇐ ")
         without = client.post("ask", QUERY | {"run": "scorer"}).json()["answers"]
         assert without and not any(answer["paths"] for answer in without)
+
+
+def test_a_query_is_answered_before_the_first_request(village: RunView, monkeypatch: pytest.MonkeyPatch):
+    asked: list[tuple[str, str]] = []
+
+    def noted(reasoner: Reasoner, queries: list[tuple[str, str]], **options: Any) -> Any:
+        asked.extend(queries)
+        return ask_many(reasoner, queries, **options)
+
+    monkeypatch.setattr(Reasoner, "ask_many", noted)
+    village.warm_up()
+    example = village.about["examples"][0]
+    assert asked == [(example["head"], example["relation"])]
 
 
 def test_many_clients_each_get_their_own_answers(village: RunView, monkeypatch: pytest.MonkeyPatch):

@@ -47,11 +47,12 @@ class RunView:
         return self.reasoner.names.relations
 
     def warm_up(self) -> None:
-        """Build the indexes now, not with the first request."""
+        """Build the indexes and compile what answers now, not with the first request, which would take too long."""
         self.entities.search(" ")
         self.relations.search(" ")
         self.entities.near("a")
-        _ = self.about
+        for example in self.about["examples"][:1]:
+            self.reasoner.ask(example["head"], example["relation"])
 
     async def look_up(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """Call a function that searches names or facts: directly, or in a thread if the graph is large."""
