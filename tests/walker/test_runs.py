@@ -143,8 +143,9 @@ def test_the_history_has_the_values_of_the_papers_figures(trained_walker: Run):
         assert record["reward"] > record["hits"] > record["false_negative_hits"] > 0  # other ends are rewarded a little
         assert record["entropy"] > 0
         assert record["valid_num_queries"] == len(VILLAGE.valid)
-    # No more paths than walks: 5 for each query in each epoch.
-    assert 0 < trained_walker.history[0]["unique_paths"] <= 1.02 * 5 * len(VILLAGE.train)
+    # No more paths than walks: so many for each query in each epoch.
+    rollouts = trained_walker.settings.walker.rollouts
+    assert 0 < trained_walker.history[0]["unique_paths"] <= 1.02 * rollouts * len(VILLAGE.train)
 
 
 def test_callbacks_are_called_in_both_trainings(tmp_path: Path):
