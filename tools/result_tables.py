@@ -143,10 +143,7 @@ def walkers_table() -> str:
     for data, published in TABLE_2.items():
         best = max(numbers[2] for model, numbers in published.items() if model.startswith("walker"))
         for scorer, recipe in WALKERS_SHOWN:
-            spec = known.scope.walker(data, scorer, recipe)
-            group = known.group(spec)
-            if not group.finished and recipe == "paper":
-                recipe, group = "paper (first)", known.group(known.scope.first(spec))
+            group = known.group(known.scope.walker(data, scorer, recipe))
             if not group.finished:
                 continue
             rows.append(

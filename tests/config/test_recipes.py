@@ -81,7 +81,7 @@ def test_recipes_of_walkers(data: str):
     paper = load_settings(data, overrides=["walker.recipe=paper"]).walker
     assert (paper.estimator, paper.rollouts, paper.reward_shaping) == ("sampled", 20, True)
     assert (paper.dimension, paper.history_dimension, paper.history_layers, paper.baseline) == (200, 200, 3, "none")
-    assert (paper.dropout_masks, paper.mean_window) == ("edge", {"umls": 200, "kinship": 400}.get(data, 0))
+    assert (paper.dropout_masks, paper.mean_window) == ("walk", {"umls": 200, "kinship": 400}.get(data, 0))
     minerva = load_settings(data, overrides=["walker.recipe=minerva"]).walker
     assert (minerva.reward_shaping, minerva.action_dropout, minerva.baseline) == (False, 0.0, "standardised")
     assert (minerva.entropy_decay, minerva.entropy_decay_steps, minerva.uses_entities) == (0.9, 200, data == "wn18rr")

@@ -76,22 +76,23 @@ class Scope:
         labels = [part for part in (label, "quick" if self.changes else "") if part]
         return RunSpec("walker", data, model, recipe, seed, (*overrides, *own), "-".join(labels), self.most_epochs)
 
-    def variant(self, data: str, model: str, recipe: str, name: str, seed: int = 0) -> RunSpec:
-        """A walker of the ablation: whole, without reward shaping, or without action dropout."""
-        released = RELEASED.get((name, data), ()) if recipe == "paper" else ()
+    def variant(self, data: str, model: str, recipe: str, name: str, seed: int = 0, *, is_released: bool = True) -> RunSpec:
+        """A walker of the ablation: whole, without reward shaping, or without action dropout.
+
+        By the recipe `paper` its settings are those of the release, unless `is_released` is false: then nothing else changes.
+        """
+        released = RELEASED.get((name, data), ()) if recipe == "paper" and is_released else ()
         return self.walker(data, model, recipe, seed, (*VARIANTS[name], *released), LABELS[name])
 
-    def first(self, spec: RunSpec, name: str = "whole") -> RunSpec:
-        """The same run by the recipe as it was before it followed the releases to the letter."""
-        settings = load_settings(spec.data, overrides=["walker.recipe=paper"])
-        graph = (f"graph.fan_out={settings.graph.fan_out}", f"walk.beam={settings.walk.beam}")
-        changes = {
-            "scorer": ("smoothing_sum=0.0", "conve_layers=original", "input_dropout=0.3", "tail_dropout=0.3"),
-            "paper": ("dropout_masks=walk",),
-            "minerva": ("baseline=average", "entropy_decay=0.99", "entropy_decay_steps=0"),
-        }["scorer" if spec.kind == "scorer" else spec.recipe]
-        overrides = (*VARIANTS[name], *(f"{spec.kind}.{change}" for change in changes), *(graph if spec.kind == "walker" else ()))
-        return replace(spec, overrides=overrides, label="-".join(part for part in (LABELS[name], FIRST) if part))
+    def first(self, spec: RunSpec) -> RunSpec:
+        """A scorer by the recipe `paper`, or MINERVA, as these recipes were before they followed the releases to the letter."""
+        if spec.kind == "scorer":
+            of_scorer = ("smoothing_sum=0.0", "conve_layers=original", "input_dropout=0.3", "tail_dropout=0.3")
+            return replace(spec, overrides=tuple(f"scorer.{change}" for change in of_scorer), label=FIRST)
+        of_data = load_settings(spec.data, overrides=["walker.recipe=paper"])
+        of_walker = ("baseline=average", "entropy_decay=0.99", "entropy_decay_steps=0")
+        graph = (f"graph.fan_out={of_data.graph.fan_out}", f"walk.beam={of_data.walk.beam}")
+        return replace(spec, overrides=(*(f"walker.{change}" for change in of_walker), *graph), label=FIRST)
 
     def swept(self, data: str, rate: float) -> RunSpec:
         """A walker of the sweep over rates of action dropout."""
