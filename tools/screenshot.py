@@ -24,7 +24,7 @@ COLOURS = 256  # enough for text and lines; keeps the file small
 def main() -> None:
     """Take the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="the folder of a walker on UMLS")
+    parser.add_argument("run", type=Path, help="the folder of a run on UMLS")
     parser.add_argument("--view", default=VIEW, help="the query of the page's address")
     parser.add_argument("--dark", action="store_true")
     parser.add_argument("--out", type=Path, default=PICTURE)
