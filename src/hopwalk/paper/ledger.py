@@ -113,7 +113,13 @@ class Result:
     @property
     def is_embedding_scorer(self) -> bool:
         """Whether it scores by embeddings, alone or in an ensemble; not by walks, as propagation does."""
-        return self.kind == "ensemble" or (self.kind == "scorer" and self.model not in WALKING_SCORERS)
+        return self.kind in ("scorer", "ensemble") and not self.has_walks
+
+    @property
+    def has_walks(self) -> bool:
+        """Whether the scorer, or a member of the ensemble, scores by walks."""
+        members = [member["settings"]["model"] for member in self.content.get("members", []) if "settings" in member]
+        return any(model in WALKING_SCORERS for model in ([self.model] if self.kind == "scorer" else members))
 
     @property
     def epochs(self) -> int:

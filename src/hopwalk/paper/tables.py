@@ -29,6 +29,7 @@ from hopwalk.utils.text import duration
 
 MODEL_TITLES = {"distmult": "DistMult", "complex": "ComplEx", "conve": "ConvE", "neural-lp": "NeuralLP", "drum": "DRUM"}
 ALONE, EMBEDDINGS, PROPAGATION = "walker alone", "embedding scorer", "propagation"
+BLEND = "propagation with an embedding scorer"
 NEURAL_LP, DRUM = (MODEL_TITLES[model] for model in RULE_MODELS)
 BEYOND: dict[str, Callable[[Result], bool]] = {  # our best runs of any settings: title → whether a run is one
     ALONE: lambda result: result.kind == "walker",
@@ -36,6 +37,7 @@ BEYOND: dict[str, Callable[[Result], bool]] = {  # our best runs of any settings
     NEURAL_LP: lambda result: result.kind == "scorer" and result.model == "neural-lp",
     DRUM: lambda result: result.kind == "scorer" and result.model == "drum",
     PROPAGATION: lambda result: result.kind == "scorer" and result.model == "propagation",
+    BLEND: lambda result: result.kind == "ensemble" and result.has_walks,
 }
 PAPER, ALL_ELSE_EQUAL = "paper, ConvE", "paper, ConvE, all else equal"
 ABLATIONS = {  # title → scorer, recipe, and whether variants have the settings of the release
