@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from hopwalk.data.relation_ids import RelationIds
+from hopwalk.errors import DataError
 from hopwalk.learning.calibration import Calibration
 from hopwalk.learning.reached import ReachedScores
 
@@ -129,6 +130,27 @@ class PathScorer(Scorer):
     @abstractmethod
     def with_graph(self, facts: Triples, num_entities: int) -> Self:
         """The same model on another graph, which may have more entities."""
+
+    def require_fitting(self, facts: Triples, num_entities: int) -> int:
+        """An error if facts have other entities than these or other relations than training had; the number of relations."""
+        relations, entities = self.relation_ids.num_relations, np.append(facts.heads, facts.tails)
+        if len(facts) and (int(entities.max()) >= num_entities or int(facts.relations.max()) >= relations):
+            raise DataError(
+                f"the facts have more than {num_entities:,} entities or more than the {relations:,} relations of training",
+                remedy="Count all entities, and use only relations that the model was trained with.",
+            )
+        return relations
+
+    def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
+        """The score of every entity as the tail of every query [Q, E]."""
+        return torch.from_numpy(self.score_reached(heads.numpy(), relations.numpy()).dense(self.num_entities))
+
+    def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """The score of every triple [N]; every distinct query is walked once."""
+        num_directed = self.relation_ids.num_directed
+        distinct, rows = np.unique((heads * num_directed + relations).numpy(), return_inverse=True)
+        reached = self.score_reached((distinct // num_directed).astype(np.int32), (distinct % num_directed).astype(np.int32))
+        return torch.from_numpy(reached.scores_of(rows, tails.numpy()))
 
 
 def _to_tensor(ids: Ids) -> Tensor:

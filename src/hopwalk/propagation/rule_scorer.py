@@ -9,12 +9,10 @@ from typing import Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from hopwalk.config.settings import RuleSettings
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.data.vocabulary import Vocabulary
-from hopwalk.errors import DataError
 from hopwalk.learning.reached import ReachedScores
 from hopwalk.learning.scorer import PathScorer, ScoredPath
 from hopwalk.propagation.graph import build_run_graph
@@ -67,17 +65,6 @@ class RuleScorer(PathScorer):
             parts.append(ReachedScores(offsets, entities.astype(np.int32), scores, unreached))
         return ReachedScores.concatenate(parts)
 
-    def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The score of every entity as the tail of every query [Q, E]."""
-        return torch.from_numpy(self.score_reached(heads.numpy(), relations.numpy()).dense(self.num_entities))
-
-    def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """The score of every triple [N]; every distinct query is walked once."""
-        num_directed = self.relation_ids.num_directed
-        distinct, rows = np.unique((heads * num_directed + relations).numpy(), return_inverse=True)
-        reached = self.score_reached((distinct // num_directed).astype(np.int32), (distinct % num_directed).astype(np.int32))
-        return torch.from_numpy(reached.scores_of(rows, tails.numpy()))
-
     def paths_behind(
         self, head: int, relation: int, entities: Sequence[int], *, num_paths: int = 3, hidden: Triples | None = None
     ) -> list[list[ScoredPath]]:
@@ -101,12 +88,7 @@ class RuleScorer(PathScorer):
 
     def with_graph(self, facts: Triples, num_entities: int) -> Self:
         """The same model on another graph, which may have more entities; both share their parameters."""
-        relations, entities = self.relation_ids.num_relations, np.append(facts.heads, facts.tails)
-        if len(facts) and (int(entities.max()) >= num_entities or int(facts.relations.max()) >= relations):
-            raise DataError(
-                f"the facts have more than {num_entities:,} entities or more than the {relations:,} relations of training",
-                remedy="Count all entities, and use only relations that the model was trained with.",
-            )
+        relations = self.require_fitting(facts, num_entities)
         other = type(self)(num_entities, relations, self.settings, facts, is_drum=self.model.is_drum)
         other.model, other.calibration = self.model, self.calibration
         return other.train(self.training)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.triples import Ids, Triples
-from hopwalk.errors import DataError
 from hopwalk.learning.reached import ReachedScores
 from hopwalk.learning.scorer import PathScorer, ScoredPath
 from hopwalk.propagation.graph import Int64s, build_run_graph
@@ -61,22 +59,6 @@ class PropagationScorer(PathScorer):
             parts.append(self.model.score_reached(self.engine, plain_tasks(heads[rows], relations[rows], edges)))
         return ReachedScores.concatenate(parts)
 
-    def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
-        """The score of every entity as the tail of every query [Q, E]."""
-        scores = torch.empty(len(heads), self.num_entities)
-        for first in range(0, len(heads), QUERIES_AT_ONCE):
-            rows = slice(first, first + QUERIES_AT_ONCE)
-            reached = self.score_reached(heads[rows].numpy(), relations[rows].numpy())
-            scores[rows] = torch.from_numpy(reached.dense(self.num_entities))
-        return scores
-
-    def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """The score of every triple [N]; every distinct query is propagated once."""
-        num_directed = self.relation_ids.num_directed
-        distinct, rows = np.unique((heads * num_directed + relations).numpy(), return_inverse=True)
-        reached = self.score_reached((distinct // num_directed).astype(np.int32), (distinct % num_directed).astype(np.int32))
-        return torch.from_numpy(reached.scores_of(rows, tails.numpy()))
-
     def reached(self, heads: Tensor, relations: Tensor) -> Int64s:
         """The number of entities that the walks of every query reach [Q]."""
         return self.score_reached(heads.numpy(), relations.numpy()).num_reached
@@ -89,12 +71,7 @@ class PropagationScorer(PathScorer):
 
     def with_graph(self, facts: Triples, num_entities: int) -> Self:
         """The same model on another graph, which may have more entities; both share their parameters."""
-        relations, entities = self.relation_ids.num_relations, np.append(facts.heads, facts.tails)
-        if len(facts) and (int(entities.max()) >= num_entities or int(facts.relations.max()) >= relations):
-            raise DataError(
-                f"the facts have more than {num_entities:,} entities or more than the {relations:,} relations of training",
-                remedy="Count all entities, and use only relations that the model was trained with.",
-            )
+        relations = self.require_fitting(facts, num_entities)
         other = type(self)(num_entities, relations, self.settings, facts, self.model)
         other.calibration = self.calibration
         return other.train(self.training)
