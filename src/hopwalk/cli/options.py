@@ -134,7 +134,7 @@ OF_WALKER = ("walker", "reward", "reward_shaping", "action_dropout", "start")
 
 
 def _reasoner(options: dict[str, Any]) -> str:
-    """What is trained: "propagation", "walker", which its options imply, or with --scorer "scorer"."""
+    """The kind to train: "propagation", "walker" (its options imply it), or with --scorer "scorer"."""
     from hopwalk.errors import SettingsError, did_you_mean
     from hopwalk.utils.text import fold_name
 
