@@ -44,6 +44,25 @@ def test_the_gradient_is_that_of_the_expected_reward(estimator: str, is_shaped: 
     assert abs(float(rewards.mean()) - float(expected.detach())) < 0.03
 
 
+@pytest.mark.parametrize("is_shaped", [False, True])
+def test_the_gradient_of_the_likelihood_is_that_of_all_paths(is_shaped: bool):
+    """With so many rollouts every path is found, so P(e) is exact; paths that are found often count once."""
+    torch.manual_seed(0)
+    environment = environment_of(estimator="likelihood", rollouts=4000)
+    queries = training_queries_of(environment, (0, 0, 1))
+    f = torch.rand(1, 5) if is_shaped else None
+    probs = [torch.zeros(()) for _ in range(5)]
+    for path, log_prob in all_paths(environment, queries, 2):
+        probs[path[-1][1]] = probs[path[-1][1]] + log_prob.exp()
+    rewards = [1.0 if end == 1 else float(f[0, end]) if f is not None else 0.0 for end in range(5)]
+    terms = [reward * prob.log() for reward, prob in zip(rewards, probs, strict=True) if reward and prob > 0]
+    exact = torch.autograd.grad(-torch.stack(terms).sum(), environment.policy.w2.weight)[0]
+    rollouts = rollouts_of(environment, queries, hops=2, rollouts=4000)
+    loss, _ = policy_loss(rollouts, queries, f, environment.policy.settings, Baseline())
+    found = torch.autograd.grad(loss, environment.policy.w2.weight)[0]
+    assert float((found - exact).norm() / exact.norm()) < 1e-4
+
+
 def test_baselines_keep_the_expected_gradient():
     environment = environment_of(estimator="sum", rollouts=2000, baseline="rollouts")
     queries = training_queries_of(environment, (0, 0, 1))

@@ -57,7 +57,7 @@ def options_of(settings: PropagationSettings, *, drop: float = 0.0) -> Options:
 class Engine:
     """A graph, and a workspace per thread to run the kernels on it.
 
-    Memory of a workspace: about 16 D bytes for each (layer, node) that a query reaches (28 D with maxima), 4 bytes for each
+    Memory of a workspace: about 16 D bytes for each (layer, node) that a query reaches (28 D with maxima), 12 bytes for each
     edge, and 4 bytes for each entity. It grows to what the largest query so far needed.
     """
 

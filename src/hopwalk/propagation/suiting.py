@@ -19,15 +19,11 @@ FEW, MANY = 0.02, 0.1  # shares of facts
 def suited_propagation(dataset: Dataset) -> dict[str, Any]:
     """Settings by dotted name. The steps are those of the five benchmark sets."""
     mean_degree = 2 * len(dataset.facts) / max(len(dataset.entities), 1)
-    layers = 3 if mean_degree > 20 else 4 if mean_degree > 6 else 5
-    values: dict[str, Any] = {
-        "propagation.layers": layers,
+    return {
+        "propagation.layers": 3 if mean_degree > 20 else 4 if mean_degree > 6 else 5,
         "propagation.queries": int(np.clip(6 * len(dataset.train), 6_000, 60_000)),
         "propagation.hiding": suited_hiding(dataset),
     }
-    if 2 * len(dataset.facts) * layers > 300_000 and mean_degree > 6:
-        values["propagation.senders"] = 500
-    return values
 
 
 def suited_hiding(dataset: Dataset) -> str:
