@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MIRROR := $(wildcard ../shared/datasets)
+AXE := .node/node_modules/axe-core/axe.min.js
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test browser check docs format benchmark clean
@@ -24,11 +25,13 @@ demo: $(VENV)/.installed  ## Train propagation on the bundled UMLS graph, evalua
 test: $(VENV)/.installed-dev browser  ## Run the tests
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-browser:  ## Install Debian's chromium for the tests of the page, if it is missing and can be installed
+browser:  ## Install Debian's chromium and axe-core for the tests of the page, if they are missing and can be installed
 	@if [ -x /usr/bin/chromium ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } > /dev/null; \
 	fi; [ -x /usr/bin/chromium ] || echo "no chromium: the tests of the page are skipped"
+	@if [ ! -f $(AXE) ] && command -v npm > /dev/null; then npm install --silent --no-audit --no-fund --prefix .node axe-core@4.14.0 > /dev/null; fi; \
+	[ -f $(AXE) ] || echo "no axe-core: the tests of accessibility are skipped"
 
 check: $(VENV)/.installed-dev  ## Formatting, lint, types, import contract, docs
 	$(BIN)/ruff format --check .
@@ -49,7 +52,7 @@ benchmark: $(VENV)/.installed-dev  ## Measure reading against polars' plain read
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m benchmarks.scorers
 
 clean:  ## Remove the environment and everything built
-	rm -rf $(VENV) docs/_build runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .node docs/_build runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The stamps are written last, so what was interrupted is done again.
 $(VENV)/.created:

@@ -26,7 +26,7 @@ from rich.table import Table
 
 from benchmarks.machine import PROJECT, describe_machine
 from benchmarks.results import fill_in, load_results, markdown_table
-from hopwalk.learning.run import write_text
+from hopwalk.utils.files import write_text
 
 RESULTS = PROJECT / "results" / "asking.json"
 PAGE = PROJECT / "docs" / "benchmarks.md"

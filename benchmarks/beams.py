@@ -20,8 +20,9 @@ from hopwalk.config.settings import changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.learning.metrics import metrics
 from hopwalk.learning.ranking import filtered_answers, rank_answers, sample_queries, split_queries
-from hopwalk.learning.run import Run, write_text
+from hopwalk.learning.run import Run
 from hopwalk.paper.source import describe_source
+from hopwalk.utils.files import write_text
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.runs import load_decoder
 

@@ -25,9 +25,9 @@ from hopwalk import api
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.learning.ranking import Floats, filtered_answers, rank_answers, sample_queries, split_queries
-from hopwalk.learning.run import write_text
 from hopwalk.propagation.scorer import PropagationScorer
 from hopwalk.propagation.training import PropagationLearner
+from hopwalk.utils.files import write_text
 
 RESULTS = PROJECT / "results" / "propagation-budgets.json"
 

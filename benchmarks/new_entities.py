@@ -29,8 +29,8 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.learning.metrics import bootstrap_interval
 from hopwalk.learning.ranking import filtered_answers, rank_answers
-from hopwalk.learning.run import write_text
 from hopwalk.learning.scorer import PathScorer, Scorer
+from hopwalk.utils.files import write_text
 
 SHARE = 0.1
 RESULTS = PROJECT / "results" / "new-entities.json"

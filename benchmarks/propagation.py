@@ -30,11 +30,11 @@ from benchmarks.machine import PROJECT, describe_machine
 from benchmarks.results import fill_in, load_results, markdown_table
 from hopwalk import api
 from hopwalk.data.dataset import Dataset
-from hopwalk.learning.run import write_text
 from hopwalk.propagation.parameters import Tasks
 from hopwalk.propagation.queries import QuerySampler, plain_tasks
 from hopwalk.propagation.scorer import PropagationScorer
 from hopwalk.propagation.training import PropagationLearner
+from hopwalk.utils.files import write_text
 
 RESULTS = PROJECT / "results" / "propagation-speed.json"
 PAGE = PROJECT / "docs" / "benchmarks.md"

@@ -31,9 +31,9 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Ids, TriplePacking, Triples, sorted_unique
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.learning.calibration import calibrate
-from hopwalk.learning.run import write_text
 from hopwalk.propagation.scorer import PropagationScorer
 from hopwalk.propagation.training import PropagationLearner
+from hopwalk.utils.files import write_text
 
 ENTITIES = (100_000, 1_000_000, 5_000_000)
 NUM_RELATIONS, FACTS_PER_ENTITY = 20, 4

@@ -38,8 +38,8 @@ from hopwalk.data.graph import build_graph
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import TriplePacking, Triples, sorted_unique
 from hopwalk.data.vocabulary import Vocabulary
-from hopwalk.learning.run import write_text
 from hopwalk.scorers.models import build_scorer
+from hopwalk.utils.files import write_text
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.forecast import actions_of_walk, operations_of_query, product_rate
 from hopwalk.walker.runs import build_environment

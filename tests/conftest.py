@@ -44,6 +44,14 @@ def private_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def quick_disk() -> Iterator[None]:
+    """Do not wait for the disk: a power failure is not among the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def served_runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, RunView]:
     """Two small walkers to serve."""
@@ -128,8 +136,7 @@ def village_folder(in_folder: Path) -> Path:
 
 @pytest.fixture
 def checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint after every evaluation, without the wait for the disk."""
+    """A checkpoint after every evaluation."""
     from hopwalk.learning import training
 
     monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    monkeypatch.setattr(os, "fsync", lambda _: None)

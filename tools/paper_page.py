@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from benchmarks.machine import PROJECT
 
-from hopwalk.learning.run import write_text
 from hopwalk.paper import published
 from hopwalk.paper.ledger import Ledger, Result
 from hopwalk.paper.parts import CUT, MEANINGS
@@ -28,6 +27,7 @@ from hopwalk.paper.plan import targets_of
 from hopwalk.paper.published import TABLE_2, TABLE_2_QUOTED, TITLES
 from hopwalk.paper.report import figures_of, markdown, sections_of, write_figures
 from hopwalk.paper.tables import BEYOND, best_of
+from hopwalk.utils.files import write_text
 from tools.result_tables import RESULTS, view, with_tables
 
 DOCS = PROJECT / "docs"

@@ -16,7 +16,8 @@ from hopwalk.paper.ledger import Ledger
 from hopwalk.paper.parts import MEANINGS, Group, ResultView, beside
 from hopwalk.paper.plan import SCORERS, Scope
 from hopwalk.paper.published import TABLE_2, TABLE_2_QUOTED, TITLES
-from hopwalk.paper.tables import DRUM, MODEL_TITLES, NEURAL_LP, PROPAGATION, best_of
+from hopwalk.paper.run_spec import NTP, SMALL
+from hopwalk.paper.tables import DRUM, MODEL_TITLES, NEURAL_LP, NTP_LAMBDA, PROPAGATION, best_of
 from hopwalk.utils.text import duration
 
 RESULTS = PROJECT / "results"
@@ -126,6 +127,33 @@ def rules_table() -> str:
     return _markdown([*columns, "seconds, one thread"], rows)
 
 
+def ntp_table() -> str:
+    """The numbers of NTP-λ, by the prover alone and by the mean with ComplEx, and the bound that ties set."""
+    known, rows = view(), []
+    for data in SMALL:
+        quoted = TABLE_2_QUOTED[data][NTP_LAMBDA]
+        specs = {"prover": known.scope.scorer(data, NTP, "modern"), "mean with ComplEx": known.scope.ntp_with_complex(data)}
+        for title, spec in specs.items():
+            group = known.group(spec)
+            if not group.finished:
+                continue
+            rows.append(
+                [
+                    f"{TITLES[data]}, {title}",
+                    f"{len(group.finished)}",
+                    beside(group.text("test"), quoted[2]),
+                    f"{group.mean('test', 'mrr_optimistic'):.1f}",
+                    beside(f"{group.mean('test', 'hits@1'):.1f}", quoted[0]),
+                    beside(f"{group.mean('test', 'hits@10'):.1f}", quoted[1]),
+                    f"{group.mean('valid'):.1f}",
+                    group.epochs,
+                    f"{group.seconds:,.0f}",
+                ]
+            )
+    columns = ["data, ranked by", "seeds", "MRR (quoted)", "answer first among equals", "hits@1", "hits@10", "dev MRR", "epochs"]
+    return _markdown([*columns, "seconds, one thread"], rows)
+
+
 def candidates_table() -> str:
     """The effect of sampled tails: runs that are named after it, with few dimensions and epochs."""
     found = [result for result in view().ledger.results if "-candidates-" in result.name]
@@ -171,7 +199,7 @@ def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def with_tables(page: str) -> str:
     """The text of a page with its tables of results filled in."""
     makers = {"overview": overview_table, "candidates": candidates_table, "walkers": walkers_table}
-    makers |= {"propagation": propagation_table, "rules": rules_table}
+    makers |= {"propagation": propagation_table, "rules": rules_table, "ntp": ntp_table}
 
     def table(mark: re.Match[str]) -> str:
         name = mark["name"]

@@ -17,7 +17,7 @@ from PIL import Image
 from tests.support.browsing import chromium
 
 PICTURE = PROJECT / "docs" / "pictures" / "page.png"
-VIEW = "?head=steroid&relation=interacts_with&new=1&answer=eicosanoid"
+VIEW = "?head=steroid&relation=interacts_with&answer=eicosanoid"
 COLOURS = 256  # enough for text and lines; keeps the file small
 
 
@@ -31,10 +31,10 @@ def main() -> None:
     given = parser.parse_args()
     with served(given.run, None) as address, chromium() as browser:
         page = browser.new_page(
-            viewport={"width": 1200, "height": 760}, device_scale_factor=1.5, color_scheme="dark" if given.dark else "light"
+            viewport={"width": 1280, "height": 900}, device_scale_factor=1.5, color_scheme="dark" if given.dark else "light"
         )
         page.goto(address + given.view)
-        page.locator(".picture svg").wait_for()
+        page.locator(".reason .picture svg").wait_for()
         page.wait_for_load_state("networkidle")
         taken = page.screenshot()
     given.out.parent.mkdir(parents=True, exist_ok=True)

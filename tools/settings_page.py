@@ -14,7 +14,7 @@ from benchmarks.machine import PROJECT
 
 from hopwalk.config import loading
 from hopwalk.config.settings import Settings
-from hopwalk.learning.run import write_text
+from hopwalk.utils.files import write_text
 
 PAGE = PROJECT / "docs" / "settings.md"
 SIGNS = {Ge: ("≥", "ge"), Gt: (">", "gt"), Le: ("≤", "le"), Lt: ("<", "lt")}

@@ -25,6 +25,7 @@ from hopwalk.learning.run import Run
 
 if TYPE_CHECKING:
     from hopwalk.learning.evaluation import Evaluation
+    from hopwalk.learning.fact_task import FactEvaluation
     from hopwalk.learning.ranking import Directions
     from hopwalk.learning.scorer import Scorer
     from hopwalk.paper.running import Progress, Reproduced
@@ -39,10 +40,12 @@ __all__ = [
     "HopwalkError",
     "KnownAnswers",
     "Settings",
+    "accept",
     "check",
     "combine_scorers",
     "compare",
     "evaluate",
+    "evaluate_facts",
     "faithfulness",
     "forecast",
     "from_pykeen",
@@ -195,6 +198,14 @@ def load_scorer(run: str | Path) -> Scorer:
     return load_from(run)
 
 
+def accept(run: str | Path) -> int:
+    """Accept the files of a run as they are now, after an edit of one's own; returns their number.
+
+    A run states the SHA-256 of each of its files in `digests.json`, and a file that was changed is refused.
+    """
+    return Run(Path(run)).accept()
+
+
 def evaluate(
     run: str | Path,
     split: str = "test",
@@ -212,6 +223,19 @@ def evaluate(
     from hopwalk.reasoning.evaluating import evaluate_run
 
     return evaluate_run(run, split, complete_filter=complete_filter, directions=directions, untrained_control=untrained_control)
+
+
+def evaluate_facts(
+    run: str | Path, split: str = "test", *, num_negatives: int = 10, seed: int = 0, negatives: str | Path | None = None
+) -> FactEvaluation:
+    """Rank the facts of a split among false ones, MAP by relation, as DeepPath, DIVA and PRA are compared.
+
+    False facts are sampled: other tails of the relation in the graph. With `negatives`, a file of head, relation, tail and + or
+    -, or the folder `tasks` of DeepPath's release, those are ranked instead. Writes `facts-SPLIT.json` into the run's folder.
+    """
+    from hopwalk.reasoning.evaluating import evaluate_facts_of_run
+
+    return evaluate_facts_of_run(run, split, num_negatives=num_negatives, seed=seed, negatives=negatives)
 
 
 def faithfulness(

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from os import PathLike
 
+MOST_CHARACTERS = 600  # of a problem or a remedy, whatever the input was
+
 
 class HopwalkError(Exception):
     """Something the user can correct. The command line prints it without a traceback.
@@ -22,18 +24,19 @@ class HopwalkError(Exception):
         line: int | None = None,
         remedy: str = "",
     ) -> None:
-        self.problem = problem
+        self.problem = cut(problem)
         self.path = None if path is None else str(path)
         self.line = line
-        self.remedy = remedy
-        super().__init__(problem)
+        self.remedy = cut(remedy)
+        super().__init__(self.problem)
 
     @property
     def where(self) -> str:
         """`path:line`, as far as it is known."""
         if self.path is None:
             return ""
-        return self.path if self.line is None else f"{self.path}:{self.line}"
+        path = cut(self.path)
+        return path if self.line is None else f"{path}:{self.line}"
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.problem}" if self.where else self.problem
@@ -74,6 +77,37 @@ class RunError(HopwalkError):
 
 class SavedFileError(HopwalkError):
     """A file hopwalk wrote is damaged, or is not one of its files."""
+
+
+class ChangedFileError(RunError):
+    """A file of a run is whole, but not as hopwalk wrote it: its digest differs from the one that the run states."""
+
+
+class FileLimitError(HopwalkError):
+    """A file is too large to be read, or is a pipe, a device or a socket in place of a file."""
+
+
+class StorageError(HopwalkError):
+    """The disk refuses a file: no space, no permission, an I/O error."""
+
+
+class LockedError(HopwalkError):
+    """Another process is writing to the same run folder or file."""
+
+
+class MemoryLimitError(HopwalkError):
+    """Memory ran out, or is sure to run out."""
+
+
+def cut(text: str, most: int = MOST_CHARACTERS) -> str:
+    """The text, without its middle if it is longer than `most` characters.
+
+    >>> cut("a" * 1000, most=9)
+    'aaaa…aaaa'
+    """
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
 
 
 def did_you_mean(name: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> str:

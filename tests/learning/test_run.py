@@ -15,7 +15,7 @@ from hopwalk.learning import training
 from hopwalk.learning.run import Run
 from hopwalk.scorers.models import build_scorer
 from tests.support.commands import command
-from tests.support.damage import cut, flip, remove, say, write
+from tests.support.damage import accepted, cut, flip, remove, say, write
 from tests.support.helpers import dataset_of
 from tests.support.schools import SCHOOL, TRAINED, settings_of
 from tests.support.stopping import StopAt, Stopped, result_of
@@ -94,7 +94,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], type[HopwalkError], str]] = {
     "weights are text": (write("weights.safetensors", "no\n" * 99), SavedFileError, "this is not a whole hopwalk file"),
     "weights of ConvE": (_weights_of(model="conve"), SavedFileError, "its parameters are not those of the model"),
     "weights of another size": (_weights_of(dimension=15), SavedFileError, "the shape of entities is not that of the model"),
-    "weights of another model of the same size": (_weights_of_complex, SavedFileError, "does not hold the weights of distmult"),
+    "weights of another model of the same size": (
+        accepted(_weights_of_complex),
+        SavedFileError,
+        "does not hold the weights of distmult",
+    ),
     "weights turned round": (
         _weights_changed(lambda array: array.T),
         SavedFileError,
@@ -109,7 +113,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], type[HopwalkError], str]] = {
     "dataset, a flipped bit": (flip("dataset.safetensors"), SavedFileError, "its content does not fit its checksum"),
     "dataset cut off": (cut("dataset.safetensors", 700), SavedFileError, "this is not a whole hopwalk file"),
     "dataset missing": (remove("dataset.safetensors"), SavedFileError, "the file cannot be opened"),
-    "dataset of another run": (_swap_data, RunError, "the run was trained on other data"),
+    "dataset of another run": (accepted(_swap_data), RunError, "the run was trained on other data"),
     "weights in place of the dataset": (_weights_as_data, SavedFileError, "this file does not hold a hopwalk dataset"),
     "run.json missing": (remove("run.json"), RunError, "this is not a run folder: run.json is missing"),
     "run.json cut off": (cut("run.json", 100), RunError, "the file is damaged or cannot be read"),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopwalk.reasoning.drawing import draw_paths
@@ -65,6 +65,11 @@ def labels(svg: str) -> list[Box]:
     return [Box(x - half, y - 9, 2 * half, 12) for x, y, half in places]
 
 
+def lines_of(svg: str, kind: str) -> list[str]:
+    """The lines of text of a kind, without their isolation."""
+    return [(text.text or "")[1:-1] for text in parsed(svg).iter(f"{SVG}text") if text.get("class") == f"hopwalk-{kind}"]
+
+
 def test_source_left_answers_right_and_boxes_merged():
     svg = draw_paths(STEROID)
     assert names(svg, "source") == ["steroid"] and sorted(names(svg, "entity")) == ["cell", "gene"]
@@ -99,6 +104,61 @@ def test_likely_paths_are_thick():
     assert max(widths) == pytest.approx(3.2) and min(widths) < 2.5
     flat = draw_paths([ReasoningPath("a", (Edge("r", "b"),), float("-inf"))])
     assert 'stroke-width="3.2"' in flat
+
+
+NAMES = [
+    "cell",
+    "amino_acid,_peptide,_or_protein",
+    "organ or tissue function",
+    "Pneumonoultramicroscopicsilicovolcanoconiosis",
+    "日本語" * 9,
+]
+STEPS = st.tuples(
+    st.sampled_from(["r", "interacts_with", "/people/person/places_lived./people/place_lived/location"]),
+    st.sampled_from(NAMES),
+    st.booleans(),
+)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(STEPS, min_size=1, max_size=8), min_size=1, max_size=14), st.sampled_from([240, 320, 358, 600, 720, 1100])
+)
+def test_a_drawing_fits_its_width(paths: list[list[tuple[str, str, bool]]], width: int):
+    drawn = [ReasoningPath(NAMES[1], tuple(Edge(*edge) for edge in path), 1 / (1 + n)) for n, path in enumerate(paths)]
+    svg = draw_paths(drawn, width=width)
+    whole, shapes = parsed(svg), boxes(svg)
+    assert float(whole.get("width", "")) <= width
+    assert all(
+        box.x >= 0 and box.x + box.width <= width and box.y + box.height <= float(whole.get("height", "")) for box in shapes
+    )
+    assert not [pair for pair in combinations(shapes, 2) if pair[0].overlaps(pair[1])]
+    assert {text.get("font-size") for text in whole.iter(f"{SVG}text")} == {"16"}
+    assert drawn[0].edges[-1].entity in names(svg, "answer")  # the likeliest path is always there, with its answer
+    assert width >= 480 or "hopwalk-vertical" in (whole.get("class") or "")
+
+
+def test_a_narrow_drawing_runs_from_top_to_bottom():
+    wide, narrow = draw_paths(STEROID, width=900), draw_paths(STEROID, width=340)
+    assert "hopwalk-vertical" not in wide and "hopwalk-vertical" in narrow
+    rows = {rect.get("fill"): float(rect.get("y", "")) for rect in parsed(narrow).iter(f"{SVG}rect")}
+    assert rows["#3467c9"] < rows["currentColor"] < rows["#17805a"]
+    long = [ReasoningPath("start", tuple(Edge("is located in", f"a rather long name {hop}") for hop in range(5)), 1.0)]
+    assert "hopwalk-vertical" in draw_paths(long, width=720)  # five hops do not fit side by side
+
+
+def test_a_narrow_drawing_says_how_many_paths_it_leaves_out():
+    paths = [ReasoningPath("a", (Edge("r", f"b{n}"), Edge("s", "c")), 1 / (1 + n)) for n in range(6)]
+    svg = draw_paths(paths, width=340)
+    drawn = names(svg, "entity")
+    assert drawn == [f"b{n}" for n in range(len(drawn))] and 2 <= len(drawn) < 6
+    assert f"the {len(drawn)} likeliest of 6 paths" in (parsed(svg).get("aria-label") or "")
+
+
+def test_boxes_have_the_labels_of_their_entities():
+    path = ReasoningPath("Ann", (Edge("knows", "Ben", key='Q2 "&<'), Edge("knows", "Cy")), 1.0)
+    keys = [group.get("data-key") for group in parsed(draw_paths([path], head_key="Q1")).iter(f"{SVG}g")]
+    assert [key for key in keys if key] == ["Q1", "Q2%20%22%26%3C"]
 
 
 def test_few_crossings():
@@ -151,8 +211,8 @@ def test_addresses_keep_their_end():
     svg = draw_paths(
         [ReasoningPath("a", (Edge("/award/award_nominee/award_nominations./award/award_nomination/award", "b"),), -1.0)]
     )
-    (label,) = [text.text or "" for text in parsed(svg).iter(f"{SVG}text") if text.get("class") == "hopwalk-relation"]
-    assert label[1:-1].startswith("…") and label[1:-1].endswith("award_nomination/award")
+    label = "".join(lines_of(svg, "relation"))
+    assert label.startswith("…") and label.endswith("award_nomination/award")
 
 
 def test_directions_are_isolated():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hopwalk.learning import digests
 from hopwalk.learning.run import Run
 
 
@@ -31,6 +32,16 @@ def write(name: str, text: str | bytes) -> Callable[[Path], None]:
         (run / name).write_bytes(text if isinstance(text, bytes) else text.encode())
 
     return damage
+
+
+def accepted(damage: Callable[[Path], None]) -> Callable[[Path], None]:
+    """The damage, with the digests of the files as they are then: only what is read can show it."""
+
+    def damage_and_state(run: Path) -> None:
+        damage(run)
+        digests.state_all(run, again=True)
+
+    return damage_and_state
 
 
 def say(**values: Any) -> Callable[[Path], None]:

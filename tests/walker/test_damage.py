@@ -13,7 +13,7 @@ from hopwalk.learning import training
 from hopwalk.learning.run import Run
 from hopwalk.walker import runs
 from tests.support.commands import mistake
-from tests.support.damage import cut, flip, remove, say, write
+from tests.support.damage import accepted, cut, flip, remove, say, write
 from tests.support.stopping import StopAt, Stopped, watching
 from tests.support.villages import VILLAGE, settings_of, train_walker
 
@@ -43,7 +43,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], type[HopwalkError], str]] = {
     "a flipped bit": (flip("weights.safetensors"), SavedFileError, "its content does not fit its checksum"),
     "cut off": (cut("weights.safetensors", 300), SavedFileError, "this is not a whole hopwalk file"),
     "no weights": (remove("weights.safetensors"), RunError, "the walker has no weights yet"),
-    "weights of the scorer": (_weights_of_the_scorer, SavedFileError, "it does not hold the weights of walker"),
+    "weights of the scorer": (accepted(_weights_of_the_scorer), SavedFileError, "it does not hold the weights of walker"),
     "weights of another size": (_weights_of_another_size, SavedFileError, "the shape of entities is not that of the model"),
     "weights that are not finite": (_weights_that_are_not_finite, SavedFileError, "has values that are not finite"),
     "dataset, a flipped bit": (flip("dataset.safetensors"), SavedFileError, "its content does not fit its checksum"),

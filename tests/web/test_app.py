@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import polars as pl
 import pytest
@@ -16,6 +17,7 @@ from benchmarks import serving as serving_results
 from hopwalk import __version__
 from hopwalk.data.dataset import assemble
 from hopwalk.data.reading import LabelledFacts
+from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.reasoning.reasoner import Reasoner
 from hopwalk.web.app import STATIC
 from hopwalk.web.limits import (
@@ -28,7 +30,7 @@ from hopwalk.web.limits import (
     Limits,
 )
 from hopwalk.web.middleware import POLICY
-from hopwalk.web.runs import RunView, load_runs
+from hopwalk.web.runs import RunView, has_both_spellings, load_runs
 from tests.support.serving import LONG, QUERY, QUICK, SCRIPT, Client, problem_of, serving, wait_until
 from tests.support.villages import settings_of, train_walker
 
@@ -61,15 +63,56 @@ def test_explanations_are_the_same_as_in_python_with_a_drawing(client: Client, v
     tail = village.reasoner.ask("child 0", "uncle")[0].entity
     found = client.post("explain", QUERY | {"tail": tail, "paths": 3}).json()
     expected = village.reasoner.explain("child 0", "uncle", tail, num_paths=3).to_dict()
-    assert found["drawing"].startswith("<svg")
     assert {name: found[name] for name in expected} == expected
     assert found["reasons"][0]["rule"].startswith("uncle(X,Y) ⇐ ")
+    for width in (320, 900):
+        drawn = client.post("draw", {"head": "child 0", "key": "child 0", "paths": found["reasons"], "width": width}).json()[
+            "drawing"
+        ]
+        assert drawn.startswith("<svg") and int(drawn.partition('width="')[2].partition('"')[0]) <= width
+        assert f'data-key="{quote(tail)}"' in drawn
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"width": 100},
+        {"width": 9999},
+        {"paths": []},
+        {"paths": [{"edges": []}] * 51},
+        {"paths": [{"edges": [{"relation": "r"}]}]},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_drawings_are_bounded(client: Client, change: dict[str, Any]):
+    problem_of(client.post("draw", {"head": "a", "paths": [{"edges": []}]} | change), 422)
+
+
+def test_profiles_and_pages_of_facts(client: Client, village: RunView):
+    found = client.get("api/v1/profile", params={"entity": "MOTHER_1"}).json()
+    assert found == {"run": "village"} | village.reasoner.profile("mother 1").to_dict()
+    relation = found["relations"][0]
+    page = client.get(
+        "api/v1/facts", params={"entity": "mother 1", "relation": relation["relation"], "offset": 1, "limit": 2}
+    ).json()
+    assert page == village.reasoner.facts("mother 1", relation["relation"], offset=1, limit=2).to_dict()
+    assert page["entities"] == relation["entities"][1:3]
+    problem_of(client.get("api/v1/profile", params={"entity": "nobody at all"}), 404)
+    problem_of(client.get("api/v1/facts", params={"entity": "mother 1", "relation": "zzz"}), 404)
+    for bad in ({"offset": -1}, {"limit": MOST_FOUND + 1}, {"entity": "x" * (MOST_CHARACTERS + 1)}):
+        problem_of(client.get("api/v1/facts", params={"entity": "mother 1", "relation": "uncle"} | bad), 422)
+
+
+def test_underscores_are_kept_where_names_differ_by_them_only():
+    assert not has_both_spellings(Vocabulary.of(["a_b", "c d"]))
+    assert has_both_spellings(Vocabulary.of(["a_b", "a b"]))
 
 
 def test_why_not(client: Client):
     found = client.post("explain", {"run": "hostile", "head": "plain", "relation": "meets", "tail": "island"}).json()
     assert found["why_not"] == "no path of at most 3 hops leads there"
-    assert (found["rank"], found["probability"], found["reasons"], found["drawing"]) == (None, None, [], None)
+    assert (found["rank"], found["probability"], found["reasons"]) == (None, None, [])
 
 
 def test_a_request_can_name_the_run(client: Client):
@@ -124,9 +167,10 @@ def test_a_query_is_answered_before_the_first_request(village: RunView, monkeypa
         return ask_many(reasoner, queries, **options)
 
     monkeypatch.setattr(Reasoner, "ask_many", noted)
+    village = RunView(village.name, village.reasoner)
     village.warm_up()
-    example = village.about["examples"][0]
-    assert asked == [(example["head"], example["relation"])]
+    examples = [(example["head"], example["relation"]) for example in village.about["examples"]]
+    assert examples and {*examples} <= {*asked}
 
 
 def test_many_clients_each_get_their_own_answers(village: RunView, monkeypatch: pytest.MonkeyPatch):
@@ -243,9 +287,10 @@ def test_runs(client: Client, village: RunView):
     assert first["entities"] == len(village.dataset.entities) and first["hops"] == 2
     assert first["ranks_by"] == "the probability of the policy's paths, as in the paper"
     assert first["card"].startswith("# A walker on")
-    assert len(first["examples"]) == 1  # all its dev queries are about uncles
+    assert len(first["examples"]) == 3
     for example in first["examples"]:
-        assert client.post("ask", {"head": example["head"], "relation": example["relation"]}).status_code == 200
+        answers = client.post("ask", {"head": example["head"], "relation": example["relation"], "paths": 1}).json()["answers"]
+        assert example["answer"] in answers
 
 
 def test_runs_of_the_same_name_get_a_number(village: RunView):

@@ -1,13 +1,19 @@
 """The page in a real browser: typing, choosing, clicking, links, the keyboard, and hostile labels."""
 
+import csv
+import io
+import json
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from hopwalk.web import tasks
+from hopwalk.web import app
 from hopwalk.web.runs import RunView
 from tests.support.browsing import chromium, require_chromium
 from tests.support.serving import IMAGE, LONG, OVERRIDE, QUOTES, SCRIPT, Client, serving
@@ -55,7 +61,11 @@ def open_page(browser: Browser, client: Client, messages: list[str]) -> Iterator
 
 
 def best_answer(served_runs: Mapping[str, RunView]) -> Any:
-    return served_runs["village"].reasoner.ask("child 0", "uncle", k=10)[0]
+    return served_runs["village"].reasoner.ask("child 0", "uncle", k=10, only_new=True)[0]
+
+
+def known_uncles(served_runs: Mapping[str, RunView]) -> list[str]:
+    return [one.name for one in served_runs["village"].reasoner.facts("child 0", "uncle").neighbours]
 
 
 def test_type_choose_click_and_read_the_path(open_page: OpenPage, served_runs: Mapping[str, RunView]):
@@ -68,46 +78,98 @@ def test_type_choose_click_and_read_the_path(open_page: OpenPage, served_runs: M
     expect(options.first).to_contain_text("fact")  # relations of this child come first
     page.locator("#relation-list [role=option]", has_text="uncle").first.click()
     expect(page.locator("#asked")).to_have_text("child 0 —uncle→ ?")
-    expect(page.locator("#answers > li")).to_have_count(10)
+    expect(page.locator(".predicted li")).to_have_count(10)
+    expect(page.locator(".known li .name")).to_have_text(known_uncles(served_runs))
 
     answer = best_answer(served_runs)
-    first = page.locator("#answers button").first
-    expect(first.locator(".who")).to_contain_text(answer.entity)
-    expect(first.locator(".kind")).to_have_text("known" if answer.is_known else "predicted")
-    expect(first.locator(".path")).to_have_text(str(answer.paths[0]))
-    first.click()
-    expect(first).to_have_attribute("aria-pressed", "true")
+    first = page.locator("#answers button.answer").first
+    expect(first.locator(".name")).to_have_text(answer.entity)
+    expect(page.locator(".predicted li").first.locator(".path")).to_have_text(str(answer.paths[0]))
+    expect(first).to_have_attribute("aria-pressed", "true")  # the first answer is open
     expect(page.locator("#claim")).to_have_text(f"child 0 —uncle→ {answer.entity}")
-    expect(page.locator(".reasons .rule").first).to_contain_text("uncle(X,Y) ⇐ ")
-    expect(page.locator(".confidence").first).to_contain_text("holds")
-    drawn = page.locator(".picture svg")
+    expect(page.locator(".reasons .rule").first).to_contain_text("X —uncle→ Y if X ")
+    expect(page.locator(".confidence").first).to_contain_text("of the time")
+    drawn = page.locator(".reason .picture svg")
     expect(drawn).to_be_visible()
     expect(drawn).to_contain_text("child 0")
     expect(drawn).to_contain_text(answer.entity)
+    expect(page.locator("#overview .picture svg .hopwalk-answer")).not_to_have_count(0)
 
 
 def test_the_link_shows_the_same_view_and_back_goes_back(open_page: OpenPage):
     page = open_page(VIEW)
-    page.locator("#answers button").nth(2).click()
     expect(page.locator("#claim")).to_be_visible()
+    first = page.locator("#claim").inner_text()
+    page.locator("#answers button.answer").nth(2).click()
+    expect(page.locator("#claim")).not_to_have_text(first)
     claim, link = page.locator("#claim").inner_text(), page.url
     assert "answer=" in link
 
     other = open_page(link.partition("/?")[2].join(["?", ""]))
     expect(other.locator("#claim")).to_have_text(claim)
-    expect(other.locator("#answers button").nth(2)).to_have_attribute("aria-pressed", "true")
+    expect(other.locator("#answers button.answer").nth(2)).to_have_attribute("aria-pressed", "true")
     expect(other.locator("#head")).to_have_value("child 0")
 
-    page.locator("#new").check()
-    expect(page.locator("#explanation")).to_be_hidden()
-    expect(page.locator(".kind.known")).to_have_count(0)
     page.go_back()
-    expect(page.locator("#claim")).to_have_text(claim)
-    expect(page.locator("#new")).not_to_be_checked()
-    page.go_back()
-    expect(page.locator("#hint")).to_be_visible()
+    expect(page.locator("#claim")).to_have_text(first)
     page.go_forward()
     expect(page.locator("#claim")).to_have_text(claim)
+
+
+def test_entities_are_links_to_their_pages(open_page: OpenPage, served_runs: Mapping[str, RunView]):
+    page = open_page(VIEW)
+    answer = best_answer(served_runs)
+    page.locator(".reason .picture svg a", has_text=answer.entity).first.click()
+    expect(page.locator("#entity h1")).to_have_text(answer.entity)
+    assert "entity=" in page.url
+    profile = served_runs["village"].reasoner.profile(answer.key)
+    expect(page.locator(".facts .group")).to_have_count(len(profile.relations))
+    expect(page.locator(".facts .group").first.locator(".neighbours li")).to_have_count(len(profile.relations[0].neighbours))
+    expect(page.locator(".similar li a")).to_have_text([one.name for one in profile.similar])
+    expect(page.locator(".predictions li, .predictions .none").first).not_to_have_text("Searching…")
+    page.locator(".similar a").first.click()
+    expect(page.locator("#entity h1")).to_have_text(profile.similar[0].name)
+    page.go_back()
+    expect(page.locator("#entity h1")).to_have_text(answer.entity)
+    page.go_back()
+    expect(page.locator("#asked")).to_have_text("child 0 —uncle→ ?")
+    page.locator(".predicted li .path a").first.click()
+    expect(page.locator("#entity h1")).to_have_text("child 0")
+
+
+def test_views_can_be_downloaded(open_page: OpenPage, served_runs: Mapping[str, RunView]):
+    page = open_page(VIEW)
+    expect(page.locator(".reason .picture svg")).to_be_visible()
+    content = {}
+    for kind in ("CSV", "JSON", "SVG", "PNG"):
+        with page.expect_download() as waiting:
+            page.locator("#downloads button", has_text=kind).click()
+        assert waiting.value.suggested_filename == f"child-0-uncle.{kind.lower()}"
+        content[kind] = Path(waiting.value.path()).read_bytes()
+    answer = served_runs["village"].reasoner.ask("child 0", "uncle", k=10, num_paths=1, only_new=True)[0]
+    rows = list(csv.DictReader(io.StringIO(content["CSV"].decode())))
+    assert (rows[0]["key"], rows[0]["path"]) == (answer.key, str(answer.paths[0]))
+    assert [row["entity"] for row in rows if row["is_known"] == "true"] == known_uncles(served_runs)
+    assert json.loads(content["JSON"])["answers"][0] == answer.to_dict()
+    drawn = ElementTree.fromstring(content["SVG"])
+    assert drawn.tag.endswith("svg") and b"<a " not in content["SVG"]
+    with Image.open(io.BytesIO(content["PNG"])) as picture:
+        assert picture.size == (2 * int(drawn.get("width", "")), 2 * int(drawn.get("height", "")))
+        assert len({*picture.convert("L").resize((60, 40)).tobytes()}) > 10  # it is not empty
+
+
+def test_the_first_view_has_examples_that_work(open_page: OpenPage):
+    page = open_page()
+    expect(page.locator(".counts dd")).to_have_count(3)
+    expect(page.locator(".sample .picture svg")).to_be_visible()
+    examples = page.locator(".examples a")
+    expect(examples).to_have_count(3)
+    for place in range(3):
+        examples.nth(place).click()
+        expect(page.locator("#claim")).to_be_visible()
+        assert page.locator("#answers button.answer").count() > 0
+        page.go_back()
+        expect(page.locator(".sample")).to_be_visible()
 
 
 def test_by_keyboard_alone(open_page: OpenPage):
@@ -131,17 +193,22 @@ def test_by_keyboard_alone(open_page: OpenPage):
     page.keyboard.press("Enter")
     expect(page.locator("#asked")).to_have_text("child 1 —uncle→ ?")
 
-    for _ in range(4):  # ask, check box, first answer, and perhaps one more
+    expect(page.locator("#claim")).to_be_visible()
+    first = page.locator("#claim").inner_text()
+    for _ in range(4):  # ask, first answer, and perhaps one more
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.className") == "answer":
             break
-    expect(page.locator("#answers button").first).to_be_focused()
+    expect(page.locator("#answers button.answer").first).to_be_focused()
     page.keyboard.press("ArrowDown")
-    expect(page.locator("#answers button").nth(1)).to_be_focused()
+    expect(page.locator("#answers button.answer").nth(1)).to_be_focused()
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
     page.keyboard.press("Enter")
-    expect(page.locator("#claim")).to_be_visible()
+    expect(page.locator("#claim")).not_to_have_text(first)
+    page.keyboard.press("Tab")  # the link to its page
+    page.keyboard.press("Enter")
+    expect(page.locator("#entity h1")).to_be_visible()
 
 
 def test_why_not_for_a_name_typed_in(open_page: OpenPage):
@@ -165,10 +232,10 @@ def test_mistyped_names_are_suggested(open_page: OpenPage):
 def test_examples_and_other_runs(open_page: OpenPage):
     page = open_page()
     page.locator("#run").select_option("hostile")
-    expect(page.locator("#about")).to_contain_text("8 facts about 8 entities and 2 relations")
+    expect(page.locator(".counts dd")).to_have_text(["8", "2", "8"])
     assert "run=hostile" in page.url
-    page.locator("#examples a").first.click()
-    expect(page.locator("#answers > li").first).to_be_visible()
+    page.locator(".examples a").first.click()
+    expect(page.locator("#answers li").first).to_be_visible()
     page.locator(".home").click()
     expect(page.locator("#welcome")).to_be_visible()
 
@@ -177,10 +244,11 @@ def test_examples_and_other_runs(open_page: OpenPage):
 def test_labels_are_shown_not_run(open_page: OpenPage, head: str):
     page = open_page(f"?run=hostile&relation=meets&head={quote(head)}")
     expect(page.locator("#asked .label").first).to_have_text(head)
-    shown = page.locator("#answers .who .label").all_text_contents()
+    expect(page.locator("#claim")).to_be_visible()
+    shown = page.locator("#answers .answer .name").all_text_contents()
     assert {SCRIPT, IMAGE, QUOTES, OVERRIDE, LONG} - {head} <= {*shown}
-    for place in (0, 3):
-        page.locator("#answers button").nth(place).click()
+    for place in (3, 0):
+        page.locator("#answers button.answer").nth(place).click()
         expect(page.locator("#claim .label").last).to_have_text(shown[place])
     assert page.title().endswith("hopwalk")
     assert page.evaluate("document.querySelectorAll('script').length") == 2
@@ -204,11 +272,10 @@ def test_even_a_hostile_drawing_cannot_run(open_page: OpenPage, messages: list[s
     svg += (
         "<script>document.title=1</script><foreignObject/><a href='javascript:alert(1)'/><circle r='3' style='fill:red'/></svg>"
     )
-    monkeypatch.setattr(tasks, "draw_paths", lambda paths: svg)
+    monkeypatch.setattr(app, "draw_paths", lambda paths, **_: svg)
     page = open_page(VIEW)
-    page.locator("#answers button").first.click()
-    expect(page.locator(".picture svg circle")).to_have_count(1)
-    assert page.evaluate("document.querySelector('.picture svg').innerHTML").count("<") == 2
+    expect(page.locator(".reason .picture svg circle")).to_have_count(1)
+    assert page.evaluate("document.querySelector('.reason .picture svg').innerHTML").count("<") == 2
     assert page.title() == "child 0 · uncle · hopwalk"
     assert messages and all("Content Security Policy" in message for message in messages)  # the policy refuses it too
     messages.clear()
@@ -217,7 +284,8 @@ def test_even_a_hostile_drawing_cannot_run(open_page: OpenPage, messages: list[s
 @pytest.mark.parametrize("width", [320, 400])
 def test_a_phone(open_page: OpenPage, width: int):
     page = open_page(VIEW, viewport={"width": width, "height": 700}, has_touch=True, is_mobile=True)
-    page.locator("#answers button").nth(1).tap()
+    expect(page.locator("#claim")).to_be_visible()
+    page.locator("#answers button.answer").nth(1).tap()
     expect(page.locator("#answers li").nth(1).locator("#claim")).to_be_in_viewport()  # below the answer it explains
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     touched = page.locator("input[type=text]:visible, .ask:visible, .answer")
@@ -251,7 +319,6 @@ CONTRASTS = """() => [...document.querySelectorAll('main *, header *, footer *')
 def test_colours_can_be_read(open_page: OpenPage, scheme: str):
     page = open_page(VIEW, color_scheme=scheme)
     assert page.evaluate("document.documentElement.dataset.theme") == scheme
-    page.locator("#answers button").first.click()
     expect(page.locator("#claim")).to_be_visible()
     found = page.evaluate(CONTRASTS)
     assert len(found) > 40
@@ -281,20 +348,20 @@ def test_the_token_is_typed_or_taken_from_the_link(open_page: OpenPage, served_r
         expect(page.locator("#token")).to_be_visible()
         page.locator("#token-value").fill("correct-horse")
         page.keyboard.press("Enter")
-        expect(page.locator("#answers > li").first).to_be_visible()
+        expect(page.locator("#answers li").first).to_be_visible()
         page.reload()
-        expect(page.locator("#answers > li").first).to_be_visible()
+        expect(page.locator("#answers li").first).to_be_visible()
 
         linked = open_page(f"{VIEW}#token=correct-horse", address=guarded.address)
-        expect(linked.locator("#answers > li").first).to_be_visible()
+        expect(linked.locator("#answers li").first).to_be_visible()
         assert "correct-horse" not in linked.url
 
 
 def test_a_server_that_has_stopped(open_page: OpenPage, served_runs: Mapping[str, RunView]):
     with serving(served_runs) as short_lived:
         page = open_page(VIEW, address=short_lived.address)
-        expect(page.locator("#answers > li").first).to_be_visible()
-    page.locator("#answers button").first.click()
+        expect(page.locator("#answers li").first).to_be_visible()
+    page.locator("#answers button.answer").nth(1).click()
     expect(page.locator("#problem")).to_contain_text("The server cannot be reached.")
 
 

@@ -14,6 +14,9 @@ from tests.support.serving import Client
 OPERATIONS = {
     ("POST", "/api/v1/ask"),
     ("POST", "/api/v1/explain"),
+    ("POST", "/api/v1/draw"),
+    ("GET", "/api/v1/profile"),
+    ("GET", "/api/v1/facts"),
     ("GET", "/api/v1/entities"),
     ("GET", "/api/v1/relations"),
     ("GET", "/api/v1/runs"),

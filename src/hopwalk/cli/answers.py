@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import print_finding, print_json, print_json_line, print_text, printable
+from hopwalk.cli.console import note_missing_digests, print_finding, print_json, print_json_line, print_text, printable
 from hopwalk.cli.progress import CountBar
 from hopwalk.cli.train import RunFolder
 from hopwalk.errors import DataError, HopwalkError, SettingsError
+from hopwalk.utils.files import read_bytes
 from hopwalk.utils.text import counted, shorten
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hopwalk.reasoning.reasoner import Reasoner
     from hopwalk.reasoning.results import Answers
 
+MOST_QUERY_BYTES = 2**30  # of a file of queries
 MOST_NEW_SHOWN = 5  # names of new entities
 QUERIES_AT_ONCE = 256  # of a file: answers are printed as they come
 QUERY_FORMAT = "A line is a head, a tab and a relation, such as steroid, tab, interacts_with."
@@ -109,7 +111,7 @@ def _queries_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
     is_stdin = str(file) == "-"
     name = "standard input" if is_stdin else file
     try:
-        content = sys.stdin.buffer.read() if is_stdin else file.read_bytes()
+        content = sys.stdin.buffer.read() if is_stdin else read_bytes(file, MOST_QUERY_BYTES)
     except OSError as error:
         remedy = "Give a file with a query on each line, or - for standard input."
         raise DataError(f"the queries cannot be read: {error.strerror}", path=file, remedy=remedy) from None
@@ -142,6 +144,7 @@ def _check_names(reasoner: Reasoner, queries: Sequence[tuple[int, tuple[str, str
 def _loaded(run: Path, facts: Path | None) -> Reasoner:
     from hopwalk.api import load
 
+    note_missing_digests(run)
     if facts is None:
         return load(run)
     from hopwalk.reasoning.facts import read_facts
@@ -176,10 +179,13 @@ def _refuse_folder(path: Path) -> None:
 
 def _write_page(path: Path, title: str, shown: Sequence[Answers], reasoner: Reasoner) -> None:
     from hopwalk import __version__
-    from hopwalk.learning.run import write_text
     from hopwalk.reasoning.html import whole_page
+    from hopwalk.utils.files import write_text
 
-    footer = f"hopwalk {__version__}, {reasoner!r}. Known: a fact of the graph. Predicted: a new answer. "
+    data = reasoner.dataset
+    sizes = {"entity": len(data.entities), "relation": len(data.relations), "fact": len(data.facts)}
+    counts = ", ".join(counted(count, noun) for noun, count in sizes.items())
+    footer = f"hopwalk {__version__} on {data.name}: {counts}. Known: a fact of the graph. Predicted: a new answer. "
     footer += "Bars show how likely a new fact is to be true."
     write_text(path, whole_page(title, [answers.to_html() for answers in shown], footer))
     print_text(f"{path}: written", to_stderr=True)
@@ -236,13 +242,12 @@ def rules(
 
     - `hopwalk rules runs/umls affects --split train -k 50 --anyburl rules.txt`
     """
-    from hopwalk.api import load
-    from hopwalk.learning.run import write_text
     from hopwalk.reasoning.rules import anyburl_line
+    from hopwalk.utils.files import write_text
 
     if split not in (None, "valid", "train"):
         raise SettingsError(f"there is no split {split!r} for rules", remedy="Splits are valid and train.")
-    found = load(run).rules(_directed(relation, inverse), split=split or "", k=k)
+    found = _loaded(run, None).rules(_directed(relation, inverse), split=split or "", k=k)
     if anyburl is not None:
         write_text(anyburl, "".join(anyburl_line(used.rule, used.evidence) + "\n" for used in found))
     if as_json:
@@ -275,14 +280,13 @@ def complete(
 
     - `hopwalk complete runs/umls --relation affects --relation causes --out new.parquet`
     """
-    from hopwalk.api import load
 
     with CountBar() as bar:
 
         def show(done: int, total: int, facts: int) -> None:
             bar.show(done, total, f"{done:,} of {total:,} queries, {facts:,} facts")
 
-        found = load(run).complete(out, relations=relation or (), above=above, resume=resume, on_progress=show)
+        found = _loaded(run, None).complete(out, relations=relation or (), above=above, resume=resume, on_progress=show)
     rate = found.queries_of_session / max(found.seconds, 1e-9)
     facts, queries = counted(found.facts, "new fact"), counted(found.queries, "query")
     print_text(f"{out}: {facts} from {queries}, {rate:,.0f} queries per second")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,8 +9,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hopwalk.errors import HopwalkError
+from hopwalk.utils.text import json_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
     from hopwalk.data.findings import Finding
@@ -32,12 +34,12 @@ def print_text(text: str, *, to_stderr: bool = False) -> None:
 
 def print_json(value: Any) -> None:
     """JSON for machines."""
-    print_text(json.dumps(value, indent=2, ensure_ascii=False))
+    print_text(json_text(value, indent=2))
 
 
 def print_json_line(value: Any) -> None:
     """JSON on one line, for streams of it."""
-    print_text(json.dumps(value, ensure_ascii=False))
+    print_text(json_text(value))
 
 
 # The library names settings and actions; the command line adds the options that stand for them.
@@ -51,6 +53,7 @@ _OPTIONS = {
     r"\bto start from\b": r"\g<0> (--start)",
     r"\banother file for the study\b": r"\g<0> (--study)",
     r"\bthe plan\b": r"\g<0> (--plan)",
+    r"\baccept it\b": r"\g<0> (hopwalk accept RUN)",
 }
 
 
@@ -68,6 +71,16 @@ def with_options(text: str) -> str:
 def print_finding(finding: Finding) -> None:
     """A finding in one line on standard error."""
     print_text(printable(f"{finding.level}: {finding.message}"), to_stderr=True)
+
+
+def note_missing_digests(*runs: Path) -> None:
+    """A note on standard error for each run folder, of an older version, that does not state the digests of its files."""
+    from hopwalk.learning.run import Run
+
+    for run in runs:
+        if (run / "run.json").exists() and not Run(run).states_digests:
+            message = f"note: {run} has no digests, so changes of its files go unnoticed; `hopwalk accept` adds them"
+            print_text(printable(message), to_stderr=True)
 
 
 def print_error(error: HopwalkError) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -13,6 +15,7 @@ from hopwalk.cli import answers, compare, data, options, paper, serve, train, tu
 from hopwalk.cli.console import print_error, print_text
 from hopwalk.cli.options import Overrides
 from hopwalk.errors import HopwalkError
+from hopwalk.utils.memory import memory_error
 
 app = typer.Typer(
     name="hopwalk",
@@ -37,6 +40,7 @@ for command in (
     serve.serve,
 ):
     app.command()(options.takes_threads(command))
+app.command()(train.accept)
 
 
 def _show_version(is_asked: bool) -> None:
@@ -91,6 +95,8 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a label shows a question mark
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch system's signal saves as Ctrl-C does
     try:
         try:
             app()
@@ -102,6 +108,11 @@ def run() -> None:
     except BrokenPipeError:  # the reader of our output has gone, e.g. `hopwalk data list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except OSError as error:
-        print_error(HopwalkError(error.strerror or str(error), path=error.filename))
+    except (MemoryError, RuntimeError, ImportError, OSError) as error:
+        told: HopwalkError | None = memory_error(error)
+        if told is None and isinstance(error, OSError):
+            told = HopwalkError(error.strerror or str(error), path=error.filename)
+        if told is None:
+            raise
+        print_error(told)
         sys.exit(1)

@@ -74,7 +74,7 @@ Reasoner = Annotated[
 Scorer = Annotated[
     str | None,
     typer.Option(
-        help="Train only this scorer: propagation, neural-lp, drum, distmult, complex, conve, or pykeen:MODEL.",
+        help="Train only this scorer: propagation, neural-lp, drum, ntp, distmult, complex, conve, or pykeen:MODEL.",
         show_default=False,
     ),
 ]
@@ -116,6 +116,7 @@ _TRAINING: dict[str, Any] = {
 
 def _as_settings(options: dict[str, Any], reasoner: str) -> dict[str, Any]:
     """The settings that the training options stand for, by dotted name; epochs are the scorer's if only it is trained."""
+    is_ntp = str(options.get("scorer", "")).lower() == "ntp"
     names = {
         "reasoner": [],
         "scorer": ["scorer.model"],
@@ -124,8 +125,8 @@ def _as_settings(options: dict[str, Any], reasoner: str) -> dict[str, Any]:
         "reward_shaping": ["walker.reward_shaping"],
         "action_dropout": ["walker.action_dropout"],
         "recipe": ["scorer.recipe"],
-        "epochs": ["walker.epochs" if reasoner == "walker" else "scorer.epochs"],
-        "seed": ["scorer.seed", "walker.seed", "propagation.seed", "rules.seed"],
+        "epochs": ["walker.epochs" if reasoner == "walker" else "ntp.epochs" if is_ntp else "scorer.epochs"],
+        "seed": ["scorer.seed", "walker.seed", "propagation.seed", "rules.seed", "ntp.seed"],
     }
     return {setting: value for name, value in options.items() for setting in names[name]}
 

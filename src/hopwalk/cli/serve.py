@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hopwalk.cli.console import print_text, printable
+from hopwalk.cli.console import note_missing_digests, print_text, printable
 from hopwalk.utils.text import counted
 
 
@@ -27,6 +27,10 @@ def serve(
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Maximum seconds per request.")] = 30.0,
     waiting: Annotated[int, typer.Option(min=1, help="Queries that may wait; more are refused for the moment.")] = 256,
+    connections: Annotated[int, typer.Option(min=1, help="Open connections; more are refused for the moment.")] = 1000,
+    connections_per_address: Annotated[
+        int, typer.Option(min=1, help="Open connections of one address. Behind a proxy, set it to --connections.")
+    ] = 250,
 ) -> None:
     """Serve runs as a web page and a JSON API, until Ctrl-C. Only this machine can connect, unless --host is changed.
 
@@ -49,6 +53,7 @@ def serve(
             raise
         raise MissingPackageError(error.name, "`hopwalk serve`") from None
 
+    note_missing_digests(*runs)
     if not is_loopback(host):
         who = "by anyone with the token" if token else "by anyone, without a token (--token)"
         print_text(printable(f"warning: {host} is reachable from the network {who}. Requests are not encrypted."), to_stderr=True)
@@ -64,7 +69,7 @@ def serve(
         port=port,
         token=token,
         hosts=allow_host or (),
-        limits=Limits(seconds=timeout, waiting=waiting),
+        limits=Limits(seconds=timeout, waiting=waiting, connections=connections, connections_per_address=connections_per_address),
         announce=announce,
     )
     print_text("Stopped.")

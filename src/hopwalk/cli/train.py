@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from hopwalk.cli import options
-from hopwalk.cli.console import print_json, print_table, print_text
+from hopwalk.cli.console import note_missing_digests, print_json, print_table, print_text, printable
 from hopwalk.cli.progress import TrainingProgress, download_bar, ranking_progress
 from hopwalk.config.settings import Settings, changed
 from hopwalk.paper.published import TABLE_2
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hopwalk.learning.run import Run
 
 INTERRUPTED = 130  # exit code after Ctrl-C
+TASKS = ("answers", "facts")
 PROPAGATION: Literal["propagation"] = "propagation"  # --reasoner
 WALKER: Literal["walker"] = "walker"
 RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `hopwalk train` writes it.", show_default=False)]
@@ -198,6 +199,17 @@ def evaluate(
     queries: Annotated[
         int | None, typer.Option(min=0, help="With --faithfulness: how many queries to rank; 0: all. [default: 500]")
     ] = None,
+    task: Annotated[
+        str, typer.Option(help="answers: rank all entities; facts: rank true facts among false ones, MAP by relation.")
+    ] = "answers",
+    negatives: Annotated[
+        Path | None,
+        typer.Option(help="With --task facts: a file of head, relation, tail and + or -, or DeepPath's folder tasks."),
+    ] = None,
+    num_negatives: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="With --task facts: false facts for each true one. [default: 10]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="With --task facts: of the false facts. [default: 0]")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Evaluate a run on a split: MRR and hits of tails and of both directions, by kind of query, with confidence intervals.
@@ -208,6 +220,9 @@ def evaluate(
     With --faithfulness, the facts on the shown paths of right answers are taken away, and random facts in their place: the
     answers should fall without the first and stay without the second. Written to faithfulness-SPLIT.json, with a chart.
 
+    With --task facts, the facts of the split are ranked among false ones, as DeepPath, DIVA and PRA are compared. Written to
+    facts-SPLIT.json.
+
     Examples:
 
     - `hopwalk evaluate runs/umls`
@@ -217,15 +232,29 @@ def evaluate(
     - `hopwalk evaluate runs/umls-complex --split valid --complete --json`
 
     - `hopwalk evaluate runs/umls --faithfulness --queries 200`
+
+    - `hopwalk evaluate runs/umls --task facts`
     """
     from hopwalk import api
     from hopwalk.errors import SettingsError
 
+    if task not in TASKS:
+        raise SettingsError(f"there is no task {task!r}", remedy=f"Tasks are {' and '.join(TASKS)}.")
+    of_facts = {"--negatives": negatives, "--num-negatives": num_negatives, "--seed": seed}
+    if task == "facts":
+        if complete or both or untrained_control or faithfulness or queries is not None:
+            problem = "--task facts has no filter, no direction, no control and no faithfulness"
+            raise SettingsError(problem, remedy="Leave the other options out.")
+        _evaluate_facts(run, split, negatives, num_negatives, seed, as_json)
+        return
+    if given := [option for option, value in of_facts.items() if value is not None]:
+        raise SettingsError(f"{given[0]} is for --task facts", remedy="Leave it out.")
     if faithfulness:
         _evaluate_faithfulness(run, split, 500 if queries is None else queries, as_json)
         return
     if queries is not None:
         raise SettingsError("--queries is for --faithfulness: an evaluation ranks all queries", remedy="Leave it out.")
+    note_missing_digests(run)
     with ranking_progress():
         found = api.evaluate(
             run,
@@ -248,6 +277,48 @@ def evaluate(
     if first.split == "test" and published:
         rows = [(name, *numbers) for name, numbers in published.items()]
         print_table(["the paper's Table 2", "hits@1", "hits@10", "MRR"], rows)
+
+
+def _evaluate_facts(
+    run: Path, split: str, negatives: Path | None, num_negatives: int | None, seed: int | None, as_json: bool
+) -> None:
+    from hopwalk import api
+    from hopwalk.errors import SettingsError
+
+    if negatives is not None and (num_negatives is not None or seed is not None):
+        problem = "--num-negatives and --seed are for sampled facts, and --negatives gives a list"
+        raise SettingsError(problem, remedy="Leave one of them out.")
+    with ranking_progress():
+        found = api.evaluate_facts(
+            run, split, num_negatives=10 if num_negatives is None else num_negatives, seed=seed or 0, negatives=negatives
+        )
+    if as_json:
+        print_json(found.to_dict())
+        return
+    rows = [
+        (name, of.num_queries, of.num_true, of.num_false, 100 * of.link_map, 100 * of.fact_precision)
+        for name, of in found.relations.items()
+    ]
+    columns = ["relation", "queries", "true", "false", "MAP of queries", "AP of one list"]
+    print_table(columns, rows, title=f"{found.dataset}: facts of {found.split}")
+    for line in found.lines():
+        print_text(line)
+
+
+def accept(run: RunFolder) -> None:
+    """Accept the files of a run as they are now, after an edit of your own: state their digests again.
+
+    A run states the SHA-256 of each of its files, and files that were changed are refused. Runs of older versions, which state
+    none, get them.
+
+    Examples:
+
+    - `hopwalk accept runs/umls`
+    """
+    from hopwalk import api
+
+    num_files = api.accept(run)
+    print_text(f"{printable(str(run))}: {counted(num_files, 'file')} accepted.")
 
 
 def _evaluate_faithfulness(run: Path, split: str, num_queries: int, as_json: bool) -> None:

@@ -30,6 +30,7 @@ from hopwalk.config.settings import (
     validated,
 )
 from hopwalk.errors import SettingsError, did_you_mean
+from hopwalk.utils.files import parse_toml, read_text
 from hopwalk.utils.text import fold_name
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def load_settings(
 
 def load_run_settings(path: Path) -> Settings:
     """The settings that a run was made with, as its folder has them; those of older runs by the names of today."""
-    return validated(migrated_settings(_read_toml(path.read_text(encoding="utf-8"), path)))
+    return validated(migrated_settings(_read_toml(read_text(path), path)))
 
 
 def _combined(given: dict[str, Any], preset: str, suited: Mapping[str, Any], of_data: Mapping[str, Any]) -> Settings:
@@ -69,6 +70,7 @@ def _combined(given: dict[str, Any], preset: str, suited: Mapping[str, Any], of_
         _walker_recipe(given, preset),
         _propagation_recipe(preset),
         _rule_recipe(given, preset),
+        _ntp_recipe(preset),
     ):
         values = _merged(values, recipe)
     return validated(_merged(values, given))
@@ -156,6 +158,11 @@ def _rule_recipe(given: Mapping[str, Any], data: str) -> dict[str, Any]:
     return {"rules": _recipe("rules", model).get(data, {})} if model in ("neurallp", "drum") else {}
 
 
+def _ntp_recipe(data: str) -> dict[str, Any]:
+    """The settings of NTP-λ for this data set, chosen on its dev set."""
+    return {"ntp": _recipe("rules", "ntp").get(data, {})}
+
+
 def _recipe(kind: str, name: str) -> dict[str, Any]:
     return tomllib.loads(_packaged(kind, f"{name}.toml"))
 
@@ -174,7 +181,7 @@ def _read_preset(preset: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The values of a packaged preset of a data set, and those of a file; one of the two is empty."""
     if isinstance(preset, Path) or preset.endswith(".toml"):
         try:
-            text = Path(preset).read_text(encoding="utf-8")
+            text = read_text(Path(preset))
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"the preset cannot be read ({error})", path=preset) from None
         return {}, migrated_settings(_read_toml(text, preset))
@@ -188,8 +195,8 @@ def _read_preset(preset: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _read_toml(text: str, path: str | Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except ValueError as error:
         raise SettingsError(f"this is not valid TOML ({error})", path=path) from None
 
 
@@ -209,8 +216,8 @@ def _parsed(overrides: Iterable[str]) -> dict[str, Any]:
 def _parse_value(text: str) -> Any:
     """A TOML value where the text is one (200, 0.5, true, "a b"), and otherwise the text itself."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except ValueError:  # not a TOML value, or a number of thousands of digits
+        return parse_toml(f"value = {text}")["value"]
+    except ValueError:  # not a TOML value, nested too deeply, or a number of thousands of digits
         return text
 
 

@@ -45,17 +45,32 @@ class KnownAnswers:
 
     def answers(self, heads: Ids, relations: Ids) -> tuple[NDArray[np.int64], Ids]:
         """The known answers of Q queries: offsets [Q+1], and the tails, those of query q at `offsets[q]:offsets[q+1]`."""
-        first_key = self._packing.pack(heads, relations, np.zeros_like(heads))
-        last_key = self._packing.pack(heads, relations, np.full_like(heads, self._packing.num_entities - 1))
-        start, end = np.empty((2, len(heads)), dtype=np.int64)
-        order = np.argsort(first_key)  # sorted searches read from the cache
-        start[order] = np.searchsorted(self._keys, first_key[order], side="left")
-        end[order] = np.searchsorted(self._keys, last_key[order], side="right")
+        start, end = self._ranges(heads, relations, relations)
         counts = end - start
         offsets = np.zeros(len(heads) + 1, dtype=np.int64)
         np.cumsum(counts, out=offsets[1:])
         rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], counts)
         return offsets, self._packing.unpack(self._keys[rows]).tails
+
+    def counts(self, heads: Ids, relations: Ids) -> NDArray[np.int64]:
+        """The number of known answers of Q queries [Q]."""
+        start, end = self._ranges(heads, relations, relations)
+        return end - start
+
+    def degrees(self, heads: Ids) -> NDArray[np.int64]:
+        """The number of known answers of all queries about each head: of its facts, as head or tail [N]."""
+        start, end = self._ranges(heads, np.zeros_like(heads), np.full_like(heads, self._relation_ids.num_all - 1))
+        return end - start
+
+    def _ranges(self, heads: Ids, first: Ids, last: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of the keys of each head, from a first relation to a last [Q]."""
+        first_key = self._packing.pack(heads, first, np.zeros_like(heads))
+        last_key = self._packing.pack(heads, last, np.full_like(heads, self._packing.num_entities - 1))
+        start, end = np.empty((2, len(heads)), dtype=np.int64)
+        order = np.argsort(first_key)  # sorted searches read from the cache
+        start[order] = np.searchsorted(self._keys, first_key[order], side="left")
+        end[order] = np.searchsorted(self._keys, last_key[order], side="right")
+        return start, end
 
     @cached_property
     def _key_set(self) -> KeySet:

@@ -7,40 +7,46 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hopwalk.data.typos import BLANK, Codes, Places, codes_of, find_similar, most_errors
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import UnknownNameError
 from hopwalk.utils.text import shorten
 
 PLURALS = {"entity": "entities", "relation": "relations"}
 MOST_LISTED = 60  # with at most so many names, all are listed if none is similar
-LEAST_SIMILARITY = 0.5  # of a suggested name
-MOST_COMPARED = 300  # names that are compared character by character
-MOST_CHARACTERS = 200  # of a name that are compared
+MOST_CHARACTERS = 200  # of a text that are compared with names
+MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")  # accents, as characters of their own
+LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})  # have no parts
 
 
 def folded(text: str) -> str:
-    """The text without case, hyphens, underscores and blanks, which differ between spellings.
+    """The text without case, accents, hyphens, underscores and blanks, which differ between spellings.
 
-    >>> folded("Cell_or-Molecular Dysfunction")
-    'cellormoleculardysfunction'
+    >>> folded("Cell_or-Molecular Dysfunction"), folded("Ménière's")
+    ('cellormoleculardysfunction', "meniere's")
     """
     return _folded_lines(text.replace("\n", " "))
 
 
 def _folded_lines(text: str) -> str:
     """Every line folded; several times faster for many names than one at a time."""
-    return re.sub(r"[^\S\n]+|[_-]+", "", unicodedata.normalize("NFKC", text).casefold())
+    return re.sub(r"[^\S\n]+|[_-]+", "", _plain(text))
 
 
 def _worded_lines(text: str) -> str:
     """Every line in lower case, with a blank before each word."""
-    return re.sub(r"(?:[^\w\n]|_)+", " ", unicodedata.normalize("NFKC", text).casefold())
+    return re.sub(r"(?:[^\w\n]|_)+", " ", _plain(text))
+
+
+def _plain(text: str) -> str:
+    """The text without case and accents."""
+    parts = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
+    return parts if parts.isascii() else MARKS.sub("", parts).translate(LETTERS)
 
 
 @dataclass(frozen=True)
@@ -77,13 +83,13 @@ class NameIndex:
         self._vocabulary, self._kind = vocabulary, kind
 
     def id(self, text: str) -> int:
-        """The id of a name: an exact match, or the only match without case, blanks, hyphens and underscores.
+        """The id of a name: an exact match, or the only match without case, accents, blanks, hyphens and underscores.
 
         An `UnknownNameError` with suggestions if there is no match or more than one, or if the name is not text.
         """
         found = self.find(text)
         if found is None:
-            raise UnknownNameError(f"there is no {self._kind} {shorten(text)!r}", remedy=self._remedy(folded(text)))
+            raise UnknownNameError(f"there is no {self._kind} {shorten(text)!r}", remedy=self._remedy(text))
         return found
 
     def find(self, text: str) -> int | None:
@@ -110,33 +116,59 @@ class NameIndex:
     def search(self, text: str, limit: int = 10) -> list[int]:
         """The ids of names that begin with the text, then of those with a word that does, then of those that contain it.
 
-        In each group, shorter names come first. An empty text finds the shortest names.
+        In each group, shorter names come first. An empty text finds the shortest names. If no name contains the text, those are
+        found that begin like it, or have a word that does, apart from a few typing errors.
         """
-        folded_text, words = folded(text), " " + _worded_lines(text.replace("\n", " ")).strip()
-        found: dict[int, None] = {}
-        searches = [(self._folded, f"\n{folded_text}")]
-        searches += [(self._worded, words)] if words.strip() else []
-        searches += [(self._folded, folded_text)] if folded_text else []
+        found = self._beginning(text, limit)
+        inside = folded(text)
+        if len(found) < limit and inside:
+            found = self._first_ids([(self._folded, inside)], limit, found)
+        return found or self._similar(text, limit)
+
+    def _beginning(self, text: str, limit: int) -> list[int]:
+        """The ids of names that begin with the text, then of those with a word that does."""
+        words = " " + _worded_lines(text.replace("\n", " ")).strip()
+        return self._first_ids([(self._folded, f"\n{folded(text)}"), *([(self._worded, words)] if words.strip() else [])], limit)
+
+    def _first_ids(self, searches: Sequence[tuple[_Lines, str]], limit: int, found: Iterable[int] = ()) -> list[int]:
+        """Those found already, and the ids of lines that contain a text, at most `limit` in all."""
+        ids = dict.fromkeys(found)
         for lines, part in searches:
             for line in lines.containing(part):
-                if len(found) >= limit:
-                    return list(found)
-                found.setdefault(int(self._ids[line]))
-        return list(found)[:limit]
+                if len(ids) >= limit:
+                    return list(ids)
+                ids.setdefault(int(self._ids[line]))
+        return list(ids)[:limit]
 
-    def near(self, text: str, limit: int = 5, *, least: float = LEAST_SIMILARITY) -> list[int]:
-        """The ids of the names that are most similar to the text, best first."""
-        folded_text = folded(text[:MOST_CHARACTERS])
-        matcher = SequenceMatcher(autojunk=False)
-        matcher.set_seq2(folded_text)
-        similarity: dict[int, float] = {}
-        for line in self._similar_lines(folded_text):
-            matcher.set_seq1(self._texts[line][:MOST_CHARACTERS])
-            if matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least:
-                ratio, id_ = matcher.ratio(), int(self._ids[line])
-                if ratio >= least:
-                    similarity[id_] = max(ratio, similarity.get(id_, 0.0))
-        return sorted(similarity, key=lambda id_: (-similarity[id_], id_))[:limit]
+    def near(self, text: str, limit: int = 5) -> list[int]:
+        """The ids of the names that are meant by a text that names none: those with the fewest typing errors.
+
+        A text with at most one error in four characters, and three in all; a name that begins with the text, or has a word that
+        does, is also meant. Others are not offered, however similar: there may be none.
+        """
+        similar = self._similar(text, limit, is_whole=True)
+        if not folded(text):
+            return similar
+        return list(dict.fromkeys([*similar, *self._beginning(text[:MOST_CHARACTERS], limit)]))[:limit]
+
+    def _similar(self, text: str, limit: int, *, is_whole: bool = False) -> list[int]:
+        """The ids of names with words like the text, fewest errors first; with `is_whole` a word must end where the text does."""
+        words = _worded_lines(text.replace("\n", " ")).strip()[:MOST_CHARACTERS]
+        most = most_errors(len(words))
+        if not most:
+            return []
+        codes = codes_of(words)
+        starts, ends, lines = self._word_places(self._lines_like(text, most), codes)
+        found = find_similar(codes, self._codes, starts, ends, most)
+        errors = found.whole_errors if is_whole else found.errors
+        rows = np.flatnonzero(errors <= most)
+        order = rows[np.lexsort((lines[found.rows[rows]], found.whole_errors[rows], errors[rows]))]
+        ids: dict[int, None] = {}
+        for row in order.tolist():
+            if len(ids) >= limit:
+                break
+            ids.setdefault(int(self._ids[lines[found.rows[row]]]))
+        return list(ids)
 
     def _matches(self, text: str, folded_text: str) -> list[int]:
         """The ids whose folded label or name is the folded text; an exact name comes first, then labels, then names."""
@@ -149,17 +181,14 @@ class NameIndex:
         examples = " or ".join(repr(self._vocabulary.name(id_)) for id_ in self.search("", limit=2))
         return f"Give a name such as {examples}."
 
-    def _remedy(self, folded_text: str) -> str:
-        near = self.near(folded_text)
+    def _remedy(self, text: str) -> str:
+        near = self.near(text)
         if near:
             return f"Did you mean {_listed([repr(self._vocabulary.name(id_)) for id_ in near])}?"
         if len(self._vocabulary) <= MOST_LISTED:
             names = ", ".join(self._vocabulary.name(id_) for id_ in range(len(self._vocabulary)))
             return f"{PLURALS[self._kind].capitalize()} are: {names}."
-        if self._kind == "relation":
-            nearest = [repr(self._vocabulary.name(id_)) for id_ in self.near(folded_text, least=0.0)]
-            return f"The most similar ones are {_listed(nearest)}."
-        examples = self.search(folded_text[:3], limit=3) or [len(self._vocabulary) * quarter // 4 for quarter in (1, 2, 3)]
+        examples = self._beginning(folded(text)[:3], limit=3) or [len(self._vocabulary) * quarter // 4 for quarter in (1, 2, 3)]
         return f"Examples of names: {_listed([repr(self._vocabulary.name(id_)) for id_ in examples])}."
 
     def _with_label(self, id_: int) -> str:
@@ -201,21 +230,49 @@ class NameIndex:
     @cached_property
     def _marks(self) -> NDArray[np.uint64]:
         """For each line, a 64-bit set of its pairs of characters: similar names share most of them."""
-        characters = np.frombuffer(self._folded.joined.encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32)
-        return np.bitwise_or.reduceat(_pair_bits(characters), self._folded.starts[:-1])
+        return np.bitwise_or.reduceat(_pair_bits(codes_of(self._folded.joined)), self._folded.starts[:-1])
 
-    def _similar_lines(self, folded_text: str) -> Sequence[int]:
-        """The lines that share most pairs of characters with the text."""
-        if len(self._texts) <= MOST_COMPARED:
-            return range(len(self._texts))
-        characters = np.frombuffer(f"\n{folded_text}\n".encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32)
-        mark = np.bitwise_or.reduce(_pair_bits(characters)[:-1])
-        shared = np.bitwise_count(self._marks & mark) / (np.bitwise_count(self._marks) + np.bitwise_count(mark) + 1.0)
-        best: list[int] = np.argpartition(-shared, MOST_COMPARED)[:MOST_COMPARED].tolist()
-        return best
+    @cached_property
+    def _codes(self) -> Codes:
+        """The characters of the worded lines."""
+        return codes_of(self._worded.joined)
+
+    def _lines_like(self, text: str, most: int) -> Places:
+        """The lines that may contain something like the text: an error takes away three pairs of characters at most."""
+        pairs = codes_of(folded(text)[:MOST_CHARACTERS])
+        if len(pairs) < 2:
+            return np.arange(len(self._texts))
+        mark = np.bitwise_or.reduce(_pair_bits(pairs)[:-1])
+        return np.flatnonzero(np.bitwise_count(mark & ~self._marks) <= 3 * most)
+
+    def _word_places(self, lines: Places, text: Codes) -> tuple[Places, Places, Places]:
+        """Where words of some lines start, where their lines end, and the line of each [N].
+
+        Only words one of whose first two characters is one of the first two of the text: one error leaves that much, and few
+        people mistype both.
+        """
+        is_chosen = np.zeros(len(self._texts), dtype=np.bool_)
+        is_chosen[lines] = True
+        rows = np.flatnonzero(is_chosen[self._word_lines])
+        words, own = self._words[rows] + 1, self._word_lines[rows]
+        is_like = np.isin(self._codes[words], text[:2]) | np.isin(
+            self._codes[np.minimum(words + 1, len(self._codes) - 1)], text[:2]
+        )
+        own_lines = own[is_like].astype(np.int64)
+        return words[is_like], np.array(self._worded.starts, dtype=np.int64)[own_lines + 1], own_lines
+
+    @cached_property
+    def _words(self) -> Places:
+        """The places of the blanks before words, in the worded lines."""
+        return np.flatnonzero(self._codes == BLANK)
+
+    @cached_property
+    def _word_lines(self) -> NDArray[np.int32]:
+        """The line of each word."""
+        return (np.searchsorted(np.array(self._worded.starts), self._words, side="right") - 1).astype(np.int32)
 
 
-def _pair_bits(characters: NDArray[np.uint32]) -> NDArray[np.uint64]:
+def _pair_bits(characters: Codes) -> NDArray[np.uint64]:
     """One of 64 bits for each character and the one after it, by a hash."""
     pairs = characters.astype(np.uint64) * np.uint64(31) + np.append(characters[1:], characters[:1])
     return np.uint64(1) << (pairs * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(58))

@@ -69,7 +69,7 @@ def read_id_triples(source: Source, entities: pl.DataFrame, relations: pl.DataFr
 
 def _counted_table(source: Source, num_columns: int) -> tuple[pl.DataFrame, Layout, list[Finding]]:
     with source.open() as file:
-        count, first = file.readline(100).strip(), file.readline()
+        count, first = file.readline(100).strip(), file.readline(1000)
     if not count.isdigit() or len(count) > 18:
         remedy = "The first line of an OpenKE file is the number of lines after it."
         raise DataError("the first line is not a number of lines", path=source.name, line=1, remedy=remedy)

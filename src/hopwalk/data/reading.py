@@ -114,7 +114,7 @@ def _read_folder(folder: Path, settings: ReadSettings) -> LabelledFacts:
 def _read_splits(files: dict[str, Path], settings: ReadSettings) -> LabelledFacts:
     labelled = LabelledFacts({})
     for split, path in files.items():
-        source = Source.of(path)
+        source = Source.of(path, settings)
         format_ = format_of(source, settings)
         if format_ == "rdf":
             frame, names, findings = rdf.read_triples(source)

@@ -20,13 +20,15 @@ import polars as pl
 
 from hopwalk.data.source import Source
 from hopwalk.errors import DataError
+from hopwalk.utils.memory import require_memory
 from hopwalk.utils.text import counted, shorten
 
 SEPARATORS = {"\t": "a tab", ",": "a comma", ";": "a semicolon", "|": "a bar", " ": "a space"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONE_RETURN = "\udc0d"  # stands for a carriage return within a line; no valid text contains it
 CHUNK = 500_000  # rows held as Python strings at a time
-LONGEST_FIELD = 2**31 - 1
+MEMORY_PER_BYTE = 3  # of a text file that polars reads; measured in docs/benchmarks.md
+LONGEST_LINE = 16 * 2**20  # bytes
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,9 @@ def line_of_row(source: Source, layout: Layout, row: int) -> int:
 def _decoded_lines(source: Source, skip_lines: int) -> Iterator[tuple[int, str]]:
     """The number and text of each line, with its line end but without a byte-order mark."""
     with source.open() as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+            if len(line) > LONGEST_LINE:
+                raise _long_line(source, number)
             if number <= skip_lines:
                 continue
             try:
@@ -82,7 +86,7 @@ def _decoded_lines(source: Source, skip_lines: int) -> Iterator[tuple[int, str]]
 
 def _quoted_rows(source: Source, lines: Iterable[tuple[int, str]], layout: Layout) -> Iterator[tuple[int, list[str]]]:
     """Rows of CSV with quotes. A carriage return within a line is part of its field, as in files without quotes."""
-    limit = csv.field_size_limit(LONGEST_FIELD)
+    limit = csv.field_size_limit(LONGEST_LINE)
     reader = csv.reader(
         (_hide_lone_returns(line) if "\r" in line else line for _, line in lines), delimiter=layout.separator, strict=True
     )
@@ -108,17 +112,37 @@ def _is_plain(source: Source, layout: Layout) -> bool:
     """Whether polars and `rows_of` are sure to read the file alike."""
     with source.open() as file:
         for _ in range(layout.skip_lines):
-            file.readline()
+            file.readline(LONGEST_LINE)
         if layout.skip_lines and file.read(3) == BYTE_ORDER_MARK:
             return False
     if len(layout.separator.encode()) != 1:
         return False
     if source.path is None:
+        _refuse_long_lines(source, source.content)
         return _has_only_plain_bytes(source.content, layout)
     if not source.path.stat().st_size:
         return False
     with source.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        _refuse_long_lines(source, content)
         return _has_only_plain_bytes(content, layout)
+
+
+def _refuse_long_lines(source: Source, content: bytes | mmap.mmap) -> None:
+    """Raise an error if a line is too long. Only the last line of each stretch of the longest length is looked at."""
+    start, size = 0, len(content)
+    while size - start > LONGEST_LINE:
+        end = content.rfind(b"\n", start, start + LONGEST_LINE + 1)
+        if end < 0:
+            before = sum(
+                content[place : min(place + LONGEST_LINE, start)].count(b"\n") for place in range(0, start, LONGEST_LINE)
+            )
+            raise _long_line(source, before + 1)
+        start = end + 1
+
+
+def _long_line(source: Source, number: int) -> DataError:
+    problem = f"the line is longer than {LONGEST_LINE // 2**20} MB, the most that a line may have"
+    return DataError(problem, path=source.name, line=number, remedy="Check that the file is text with a fact on each line.")
 
 
 def _has_only_plain_bytes(content: bytes | mmap.mmap, layout: Layout) -> bool:
@@ -130,6 +154,8 @@ def _has_only_plain_bytes(content: bytes | mmap.mmap, layout: Layout) -> bool:
 
 def _read_with_polars(source: Source, layout: Layout) -> pl.DataFrame | None:
     """The columns of the layout, or None if polars rejects the file or a field is missing."""
+    size = len(source.content) if source.path is None else source.path.stat().st_size
+    require_memory(MEMORY_PER_BYTE * size, "reading the facts", path=source.name)  # polars ends the process when it gets none
     try:
         table = pl.read_csv(
             _with_last_line_end(source),

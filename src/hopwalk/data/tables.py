@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,6 +9,7 @@ from dataclasses import replace
 import polars as pl
 
 from hopwalk.config.settings import ReadSettings
+from hopwalk.data import parquet
 from hopwalk.data.findings import Finding
 from hopwalk.data.rows import SEPARATORS, Layout, read_columns, rows_of
 from hopwalk.data.source import Source
@@ -97,17 +97,19 @@ def find_layout(source: Source, settings: ReadSettings) -> tuple[tuple[int, list
 
 def read_parquet(source: Source, settings: ReadSettings) -> tuple[pl.DataFrame, list[Finding]]:
     """The columns `head`, `relation`, `tail` of a Parquet file as strings, and findings."""
-    try:
-        names = list(pl.read_parquet_schema(source.path or io.BytesIO(source.content)))
+    names: list[str] = []
+    columns: list[str] = []
+
+    def choose(found: list[str]) -> list[str]:
+        names[:] = found
         places = _places(source, settings, names, len(names))
         if places is None and len(names) != 3:
             remedy = f'Set read.columns, e.g. "subject,predicate,object". Columns are: {", ".join(map(shorten, names))}.'
             raise DataError(f"expected 3 columns (head, relation, tail), found {len(names)}", path=source.name, remedy=remedy)
-        columns = [names[place] for place in places or (0, 1, 2)]
-        table = pl.read_parquet(source.data(), columns=list(dict.fromkeys(columns)))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        problem = f"the Parquet file is not valid: {str(error).splitlines()[0]}"
-        raise DataError(problem, path=source.name, remedy="Write or download the file again.") from None
+        columns[:] = [names[place] for place in places or (0, 1, 2)]
+        return list(dict.fromkeys(columns))
+
+    table = parquet.read_columns(source, choose, most_mb=settings.expanded_mb)
     if table.is_empty():
         raise DataError("the file has no facts", path=source.name, remedy="Expected a row per fact: head, relation, tail.")
     for name, dtype in table.schema.items():
@@ -121,7 +123,7 @@ def read_parquet(source: Source, settings: ReadSettings) -> tuple[pl.DataFrame, 
             rows = counted(len(empty), "such row")
             remedy = "Remove rows with empty fields."
             raise DataError(f"row {empty[0] + 1} has no {role} ({rows})", path=source.name, remedy=remedy)
-    if places is not None:
+    if _places(source, settings, names, len(names)) is not None:
         return triples, _chosen_columns(source, settings, names)
     message = f"{source.name}: the columns {', '.join(columns)} are read as head, relation and tail"
     return triples, [Finding("warning", "guessed-columns", message, 1, remedy="Set read.columns if that is wrong.")]

@@ -12,7 +12,7 @@ from hopwalk.data.tables import roles_in_header
 from hopwalk.data.triples import Triples
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.errors import DataError
-from hopwalk.utils.arrays import atomic_path
+from hopwalk.utils.files import atomic_path
 
 NEEDS_QUOTES = r"[\t\r\n]|^\x{FEFF}"
 

@@ -103,7 +103,7 @@ def rank_answers(
         ranks.optimistic[query_rows], ranks.pessimistic[query_rows] = higher + 1, higher + equal + 1
         first += len(batch)
         pairs_at_once = more_at_once(pairs_at_once, scores)
-        _on_ranked.get()(first, len(pair_rows))
+        tell_progress(first, len(pair_rows))
     return ranks
 
 
@@ -115,6 +115,11 @@ def report_progress(on_ranked: OnRanked) -> Iterator[None]:
         yield
     finally:
         _on_ranked.reset(before)
+
+
+def tell_progress(done: int, total: int) -> None:
+    """Tell whoever listens by `report_progress` how many queries are done."""
+    _on_ranked.get()(done, total)
 
 
 def more_at_once(num_queries: int, found: AllScores) -> int:

@@ -36,6 +36,12 @@ class ReachedScores:
         """The query of each reached entity."""
         return np.repeat(np.arange(len(self)), self.num_reached)
 
+    def of_query(self, row: int) -> ReachedScores:
+        """The scores of one query."""
+        own = slice(self.offsets[row], self.offsets[row + 1])
+        ends = np.array([0, own.stop - own.start])
+        return ReachedScores(ends, self.entities[own], self.scores[own], self.unreached[row : row + 1])
+
     def find(self, rows: NDArray[np.integer[Any]], entities: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """The place of each entity among those that the query in its row reaches, -1 if it is not among them [N]."""
         found = np.full(len(rows), -1)

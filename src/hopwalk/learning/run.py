@@ -11,6 +11,7 @@
 | `evaluation-SPLIT.json` | the output of `hopwalk evaluate` |
 | `faithfulness-SPLIT.json` | the output of `hopwalk evaluate --faithfulness`; its chart is beside it, as SVG |
 | `card.md` | a short description for people |
+| `digests.json` | the SHA-256 of each file; one that was changed is refused |
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import json
 import platform
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -30,11 +32,27 @@ from hopwalk.config.loading import load_run_settings, settings_toml
 from hopwalk.config.settings import Settings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError, RunError, SettingsError
-from hopwalk.utils.arrays import ArrayFile, atomic_path, save_arrays
+from hopwalk.learning import digests
+from hopwalk.utils.arrays import ArrayFile, saving
+from hopwalk.utils.files import (
+    append_text,
+    copy_file,
+    locked,
+    parse_json,
+    prepared,
+    read_bytes,
+    remove,
+    storing,
+    write_bytes,
+)
 from hopwalk.utils.text import fold_name
 
 FORMAT = 1
-BEGUN = re.compile(r"dataset\.safetensors|settings\.toml|\.(dataset\.safetensors|settings\.toml|run\.json)\.[0-9a-f]{16}")
+BEGUN = re.compile(
+    r"dataset\.safetensors|settings\.toml|digests\.json|"
+    r"\.(dataset\.safetensors|settings\.toml|run\.json|digests\.json)\.[0-9a-f]{16}"
+)
+SECONDS_FOR_LOCK = 10.0  # that a command which adds a file waits for another that does
 FINISHED, INTERRUPTED, TRAINING = "finished", "interrupted", "training"  # status of a run
 NOT_A_RUN = "Give a folder written by `hopwalk train`, or train it again."
 
@@ -77,17 +95,18 @@ class Run:
     def create(path: Path, dataset: Dataset, settings: Settings, about: Mapping[str, Any]) -> Run:
         """Write the files that every run begins with; `run.json` is last."""
         run = Run(path)
-        path.mkdir(parents=True, exist_ok=True)
         for half_written in [file for file in path.glob(".*") if BEGUN.fullmatch(file.name)]:
-            half_written.unlink()
+            remove(half_written)
+        remove(path / digests.DIGESTS)
         dataset.save(run.dataset_path)
-        write_text(path / "settings.toml", settings_toml(settings))
+        run.write_text("settings.toml", settings_toml(settings))
         own = {
             "format": FORMAT,
             "hopwalk": version("hopwalk"),
             "machine": f"{platform.system()} {platform.machine()}",
             "dataset": {"name": dataset.name, "fingerprint": dataset.fingerprint},
         }
+        digests.state_all(path)
         run.write_about(own | dict(about))
         return run
 
@@ -143,11 +162,13 @@ class Run:
         """The settings the run was made with."""
         path = self.path / "settings.toml"
         try:
-            return load_run_settings(path)
+            settings = load_run_settings(path)
         except (OSError, UnicodeDecodeError) as error:
             raise RunError(f"the settings cannot be read ({error})", path=path, remedy=NOT_A_RUN) from None
         except SettingsError as error:
             raise RunError(f"the settings cannot be used ({error.problem})", path=path, remedy=NOT_A_RUN) from None
+        digests.verify(self.path, path.name)
+        return settings
 
     @property
     def trained_on_valid(self) -> bool:
@@ -159,6 +180,7 @@ class Run:
     def dataset(self) -> Dataset:
         """The data set of the run, if it is still the one it was trained on."""
         dataset = Dataset.load(self.dataset_path)
+        digests.verify(self.path, self.dataset_path.name)
         self.require_same_data(dataset)
         return dataset
 
@@ -195,11 +217,12 @@ class Run:
                 remedy="Use the data set it was trained on, or train a run on this one.",
             )
 
-    def read_json(self, name: str) -> dict[str, Any]:
+    def read_json(self, name: str, *, is_verified: bool = True) -> dict[str, Any]:
         """The JSON object in one of the run's files."""
         path = self.path / name
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            read = read_bytes(path)
+            content = parse_json(read)
         except FileNotFoundError:
             problem = "there is no such folder" if not self.path.exists() else f"this is not a run folder: {name} is missing"
             raise RunError(problem, path=self.path, remedy=NOT_A_RUN) from None
@@ -209,20 +232,30 @@ class Run:
             raise RunError(f"the file is damaged or cannot be read ({error})", path=path, remedy=NOT_A_RUN) from None
         if not isinstance(content, dict):
             raise RunError("the file is damaged: it does not hold a JSON object", path=path, remedy=NOT_A_RUN)
+        if is_verified:
+            digests.verify(self.path, name, read)
         return content
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write one of the run's files, whole or not at all."""
-        write_text(self.path / name, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        self.write_text(name, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write one of the run's files, whole or not at all."""
+        content = text.encode()
+        with prepared(self.path / name, [content], len(content)) as digest:
+            digests.expect(self.path, name, digest)
+        digests.confirm(self.path, name, digest)
 
     def write_history(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Replace the history."""
-        write_text(self.path / "history.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+        """Replace the history. Its digest is stated when training ends."""
+        digests.forget(self.path, "history.jsonl")
+        content = "".join(json.dumps(record) + "\n" for record in records).encode()
+        write_bytes(self.path / "history.jsonl", [content], len(content))
 
     def add_to_history(self, record: Mapping[str, Any]) -> None:
         """Append a line to the history."""
-        with (self.path / "history.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        append_text(self.path / "history.jsonl", json.dumps(record) + "\n")
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -231,17 +264,66 @@ class Run:
         if not path.exists():
             return []
         try:
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        except ValueError as error:
+            content = read_bytes(path)
+            records = [parse_json(line) for line in content.decode().splitlines()]
+        except (OSError, ValueError) as error:
             raise RunError(f"the history is damaged ({error})", path=path, remedy=NOT_A_RUN) from None
+        digests.verify(self.path, path.name, content)
+        return records
+
+    @property
+    def card(self) -> str:
+        """The description of the run, as Markdown; empty if it has none."""
+        path = self.path / "card.md"
+        if not path.is_file():
+            return ""
+        content = read_bytes(path)
+        digests.verify(self.path, path.name, content)
+        return content.decode(errors="replace")
 
     def save_weights(self, arrays: Mapping[str, Any], model: str) -> None:
         """Write the best parameters of the model of that name."""
-        save_arrays(self.weights_path, arrays, {"kind": "weights", "model": model})
+        name = self.weights_path.name
+        with saving(self.weights_path, arrays, {"kind": "weights", "model": model}) as (_, digest):
+            digests.expect(self.path, name, digest)
+        digests.confirm(self.path, name, digest)
 
     def load_weights(self) -> ArrayFile:
         """The best parameters."""
-        return ArrayFile(self.weights_path, kind="weights")
+        file = ArrayFile(self.weights_path, kind="weights")
+        digests.verify(self.path, self.weights_path.name)
+        return file
+
+    def finish(self, about: Mapping[str, Any]) -> None:
+        """Write the outcome of training into `run.json`, last, so that a run that is called finished is complete."""
+        digests.state_all(self.path)
+        self.write_about(about)
+        if about["status"] == FINISHED:
+            remove(self.checkpoint_path)
+
+    @contextmanager
+    def adding(self) -> Iterator[None]:
+        """Hold the lock of the folder to add a file to it, such as an evaluation; training holds it all the time."""
+        with locked(self.path, wait_seconds=SECONDS_FOR_LOCK):
+            yield
+
+    @property
+    def states_digests(self) -> bool:
+        """Whether the run states the digests of its files. Runs of older versions do not: edits of them go unnoticed."""
+        return digests.are_stated(self.path)
+
+    def accept(self) -> int:
+        """State the digests of all files as they are now, of this run and of those inside it; returns how many.
+
+        An error if what was edited cannot be read.
+        """
+        self.read_json("run.json", is_verified=False)  # an error, before anything is made, if this is not a run
+        inner = [Run(found.parent) for found in sorted(self.path.rglob("*/run.json"))]
+        with self.adding():
+            count = sum(digests.state_all(run.path, again=True) for run in (self, *inner))
+        for run in (self, *inner):
+            load_run_settings(run.path / "settings.toml")
+        return count
 
 
 def refuse_used_folder(path: Path, *, resume: bool = False) -> None:
@@ -262,13 +344,8 @@ def _is_just_begun(path: Path) -> bool:
 
 def copy_run(source: Path, target: Path) -> None:
     """Copy a run without its checkpoint; `run.json` last, so that a folder that has it is complete."""
-    ignored = shutil.ignore_patterns("checkpoint.*", "tensorboard", "run.json")
-    shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
+    ignored = shutil.ignore_patterns("checkpoint.*", "tensorboard", "run.json", ".*")
+    with storing(target):
+        shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True, copy_function=copy_file)
     for part in [source, *(found.parent for found in source.rglob("*/run.json"))][::-1]:
-        write_text(target / part.relative_to(source) / "run.json", (part / "run.json").read_text(encoding="utf-8"))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        copy_file(part / "run.json", target / part.relative_to(source) / "run.json")

@@ -109,12 +109,16 @@ class PathScorer(Scorer):
     def score_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
         """The scores of the entities that the walks of each query reach."""
 
+    def score_candidates(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
+        """The scores by which entities are ranked: of those that are reached, and perhaps of some that are not."""
+        return self.score_reached(heads, relations, hidden)
+
     def compact_scores(self, heads: Ids, relations: Ids) -> AllScores:
-        """The scores of all entities in their smallest form, for ranking and calibration: those of what is reached."""
-        return self.score_reached(heads, relations)
+        """The scores of all entities in their smallest form, for ranking and calibration."""
+        return self.score_candidates(heads, relations)
 
     def log_odds_of_reached(self, reached: ReachedScores) -> ReachedScores:
-        """The calibrated logits of P(answer), given what `score_reached` gave."""
+        """The calibrated logits of P(answer), given what `score_candidates` gave."""
         shifts = reached.log_normalisers(self.num_entities) if self.calibration.is_relative else np.zeros(len(reached))
         slope, offset = self.calibration.slope, self.calibration.offset
         scores = (reached.scores - shifts[reached.rows]) * slope + offset
@@ -143,14 +147,14 @@ class PathScorer(Scorer):
 
     def score_all_tails(self, heads: Tensor, relations: Tensor) -> Tensor:
         """The score of every entity as the tail of every query [Q, E]."""
-        return torch.from_numpy(self.score_reached(heads.numpy(), relations.numpy()).dense(self.num_entities))
+        return torch.from_numpy(self.score_candidates(heads.numpy(), relations.numpy()).dense(self.num_entities))
 
     def score_triples(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """The score of every triple [N]; every distinct query is walked once."""
         num_directed = self.relation_ids.num_directed
         distinct, rows = np.unique((heads * num_directed + relations).numpy(), return_inverse=True)
-        reached = self.score_reached((distinct // num_directed).astype(np.int32), (distinct % num_directed).astype(np.int32))
-        return torch.from_numpy(reached.scores_of(rows, tails.numpy()))
+        queries = (distinct // num_directed).astype(np.int32), (distinct % num_directed).astype(np.int32)
+        return torch.from_numpy(self.score_candidates(*queries).scores_of(rows, tails.numpy()))
 
 
 def _to_tensor(ids: Ids) -> Tensor:

@@ -20,9 +20,9 @@ from hopwalk.config.loading import load_settings
 from hopwalk.config.migrations import migrated_keys, migrated_rankings, migrated_settings
 from hopwalk.config.settings import Settings
 from hopwalk.errors import RunError
-from hopwalk.learning.run import write_text
-from hopwalk.paper.run_spec import BUDGET, WALKING_SCORERS, RunSpec, Stopping
+from hopwalk.paper.run_spec import BUDGET, NTP, WALKING_SCORERS, RunSpec, Stopping
 from hopwalk.reasoning.evaluating import POLICY
+from hopwalk.utils.files import parse_json, read_text, write_text
 
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
 UNFINISHED, DATA = "unfinished", "data"
@@ -112,8 +112,8 @@ class Result:
 
     @property
     def is_embedding_scorer(self) -> bool:
-        """Whether it scores by embeddings, alone or in an ensemble; not by walks, as propagation does."""
-        return self.kind in ("scorer", "ensemble") and not self.has_walks
+        """Whether it scores by embeddings, alone or in an ensemble; not by walks, as propagation does, or proofs."""
+        return self.kind in ("scorer", "ensemble") and not self.has_walks and self.model != NTP
 
     @property
     def has_walks(self) -> bool:
@@ -155,7 +155,7 @@ class Result:
 
         An ensemble was cut short if one of its members ended before the epochs of its recipe.
         """
-        if self.model_settings:  # its budget is a number of queries, and no patience ends it
+        if self.model_settings:  # its budget is its own: a number of queries, or the epochs and the patience of NTP-λ
             return False
         if self.kind == "ensemble":
             return _scorer_was_cut(self.data, self.content)
@@ -276,8 +276,8 @@ class Ledger:
 
     def _read(self, path: Path) -> dict[str, Any]:
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+            content = parse_json(read_text(path))
+        except (OSError, ValueError) as error:
             raise RunError(f"the file cannot be read ({error})", path=path, remedy="Restore or remove it.") from None
         needed = {DATA: set(), FOLDERS["ensemble"]: {"name", "data"}}.get(path.parent.name, {"name", "data", "settings"})
         if not isinstance(content, dict) or not needed <= content.keys():
@@ -285,7 +285,6 @@ class Ledger:
         return _migrated(content)
 
     def _write(self, path: Path, content: Mapping[str, Any]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
         for name in ("results", "data"):  # read them again next time
             self.__dict__.pop(name, None)
@@ -321,7 +320,7 @@ def _scorer_was_cut(data: str, about: Mapping[str, Any]) -> bool:
     if about.get("kind") != "scorer" or not about.get("best_epoch"):
         return False
     own = DEFAULTS["scorer"] | about["settings"]
-    if own["model"] in WALKING_SCORERS:
+    if own["model"] in (*WALKING_SCORERS, NTP):
         return False
     epochs = about.get("epochs") or own["epochs"]
     evaluations_since = (epochs - about["best_epoch"]) // own["evaluate_every"]

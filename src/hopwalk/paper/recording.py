@@ -10,11 +10,12 @@ from typing import Any
 
 from hopwalk.config.loading import load_settings, preset_names
 from hopwalk.errors import RunError
-from hopwalk.learning.run import Run, write_text
+from hopwalk.learning.run import Run
 from hopwalk.paper.ledger import GROUPS, Ledger
 from hopwalk.paper.source import describe_source
 from hopwalk.reasoning.evaluating import SCORER, evaluate_run
 from hopwalk.scorers.runs import setting_groups
+from hopwalk.utils.files import parse_json, read_text, write_text
 from hopwalk.walker.runs import STARTED_FROM
 
 SCORER_HISTORY = ("epoch", "queries", "loss", "seconds", "valid_mrr")
@@ -37,7 +38,6 @@ OF_WALKER = ("filter", "ties", "tails", "strata")
 def record_beginning(folder: Path) -> None:
     """Write the source and machine that a run begins with beside its folder, in case it is resumed later."""
     if not (beginning := _beginning_file(folder)).exists():
-        beginning.parent.mkdir(parents=True, exist_ok=True)
         write_text(beginning, json.dumps(describe_source()))
 
 
@@ -71,7 +71,7 @@ def describe(folder: Path, name: str, command: str, note: str = "") -> dict[str,
         "kind": kind,
         "command": command,
         "note": note,
-        "source": json.loads(beginning.read_text(encoding="utf-8")) if beginning.exists() else describe_source(),
+        "source": parse_json(read_text(beginning)) if beginning.exists() else describe_source(),
         "data": about["dataset"],
         "status": "finished" if is_finished else "unfinished",
     }

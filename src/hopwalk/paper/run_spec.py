@@ -12,9 +12,10 @@ from hopwalk.config.settings import ScorerSettings, Settings, WalkerSettings
 from hopwalk.learning.training import is_below_mean
 
 SMALL = ("umls", "kinship")  # these have five seeds, and scorers by the paper's recipe, whose 1,000 epochs are long elsewhere
-SCORER_GROUPS = ("scorer.", "propagation.", "rules.")  # prefixes of the settings of scorers
+SCORER_GROUPS = ("scorer.", "propagation.", "rules.", "ntp.")  # prefixes of the settings of scorers
 NO_SCORER = "none"  # the model of a walker without a scorer
 WALKING_SCORERS = ("propagation", "neural-lp", "drum")  # they score by walks; their budget is a number of queries
+NTP = "ntp"  # it scores by proofs; its settings are a group of their own, as those of the scorers above
 # Settings of the length, evaluation and memory of training: they change how far a run comes, not which run it is.
 BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "mean_window", "dev_queries", "memory_mb", "train_on_valid"})
 
@@ -76,7 +77,7 @@ class RunSpec:
     def all_overrides(self) -> list[str]:
         """All settings that differ from the defaults, as `name=value`: recipe, seed, model and changes."""
         recipe = [f"{self.kind}.recipe={self.recipe}", f"{self.kind}.seed={self.seed}"]
-        seeds = [f"propagation.seed={self.seed}", f"rules.seed={self.seed}"]
+        seeds = [f"propagation.seed={self.seed}", f"rules.seed={self.seed}", f"ntp.seed={self.seed}"]
         model = [f"scorer.model={self.model}", *seeds] if self.kind == "scorer" else []
         return [*recipe, *model, *self._changes]
 
@@ -86,7 +87,7 @@ class RunSpec:
         has_no_scorer = self.kind == "walker" and self.model == NO_SCORER
         changes = ["walker.reward_shaping=false"] if has_no_scorer else []
         changes += self.overrides
-        if self.most_epochs and not (self.kind == "scorer" and self.model in WALKING_SCORERS):
+        if self.most_epochs and not (self.kind == "scorer" and self.model in (*WALKING_SCORERS, NTP)):
             recipe = [f"{self.kind}.recipe={self.recipe}", *([f"scorer.model={self.model}"] if self.kind == "scorer" else [])]
             epochs = getattr(_loaded(self.data, (*recipe, *changes)), self.kind).epochs
             changes += [f"{self.kind}.epochs={self.most_epochs}"] if epochs > self.most_epochs else []

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Triples
 from hopwalk.learning.scorer import ScoredPath, Step
+from hopwalk.learning.shares import scored_paths
 from hopwalk.propagation.graph import Floats, Int64s, RunGraph
 from hopwalk.propagation.model import Engine, Propagation
 from hopwalk.propagation.parameters import Tasks
@@ -83,11 +84,7 @@ class _Search:
         return _listed(found.paths[0])
 
     def shared_out(self) -> list[list[ScoredPath]]:
-        """The paths of each answer. The fall of the score without all of them is shared out among them.
-
-        A path gets the mean of what it adds to the fall if they are taken away in the order in which they were found and in the
-        opposite order. In one order alone, the last of several paths that can replace each other would get all of it.
-        """
+        """The paths of each answer. The fall of the score without all of them is shared out among them."""
         owners = [owner for owner, paths in enumerate(self._paths) for _ in paths[1:]]
         ends = [paths[first:] for paths in self._paths for first in range(1, len(paths))]
         scores = self._scores_without(owners, ends).tolist()
@@ -96,21 +93,9 @@ class _Search:
             count = max(len(paths) - 1, 0)
             backward = [forward[-1], *scores[:count], forward[0]]
             del scores[:count]
-            found.append(self._scored(paths, forward, backward))
+            steps = [steps_of(self._engine.graph, path) for path in paths]
+            found.append(scored_paths(steps, forward, backward, self._floor))
         return found
-
-    def _scored(self, paths: list[Int64s], forward: list[float], backward: list[float]) -> list[ScoredPath]:
-        """Paths, given the scores without the first n of them and without all but the first n, for all n."""
-        floor = self._floor
-        full = forward[0] - floor
-        scored = []
-        for place, path in enumerate(paths):
-            pairs = [(forward[place], forward[place + 1]), (backward[place + 1], backward[place])]
-            drop = sum(before - after for before, after in pairs) / 2
-            above = sum(max(before - floor, 0.0) - max(after - floor, 0.0) for before, after in pairs) / 2
-            scored.append(ScoredPath(steps_of(self._engine.graph, path), drop, above / full if full > 0 else 0.0))
-        ordered = sorted(scored, key=lambda path: -path.drop)
-        return [path for path in ordered if path.drop > 0] or ordered[:1]
 
     def _scores_without(self, owners: list[int], paths: list[list[Int64s]]) -> Floats:
         """The score of each answer without the paths beside it, that of no walk at all if it is out of reach [N]."""

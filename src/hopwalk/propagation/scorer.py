@@ -15,6 +15,7 @@ from hopwalk.learning.scorer import PathScorer, ScoredPath
 from hopwalk.propagation.graph import Int64s, build_run_graph
 from hopwalk.propagation.model import Engine, Propagation
 from hopwalk.propagation.paths import paths_behind
+from hopwalk.propagation.prior import TailPrior
 from hopwalk.propagation.queries import hidden_positions, plain_tasks
 
 QUERIES_AT_ONCE = 64  # parameters of so many queries are held at once
@@ -23,8 +24,8 @@ QUERIES_AT_ONCE = 64  # parameters of so many queries are held at once
 class PropagationScorer(PathScorer):
     """f(head, relation, tail) by propagation over a graph of facts. It has no entity embeddings: the graph can be exchanged.
 
-    Entities that no walk of `propagation.layers` steps reaches have the same score, learnt for each query relation. `model` has
-    the parameters, fresh ones if it is not given.
+    Entities that no walk of `propagation.layers` steps reaches share a probability that is learnt for each query relation
+    (`TailPrior`). `model` has the parameters, fresh ones if it is not given.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class PropagationScorer(PathScorer):
         self.settings = settings
         self.model = model or Propagation(self.relation_ids.num_directed, settings, torch.Generator().manual_seed(settings.seed))
         self.engine = Engine(build_run_graph(facts, num_entities, num_relations), settings, torch.get_num_threads())
+        self._prior = TailPrior(self.engine.graph, self.relation_ids, settings.prior)
 
     @property
     def max_hops(self) -> int:
@@ -58,6 +60,10 @@ class PropagationScorer(PathScorer):
             edges = hidden_positions(self.engine.graph, hidden[rows], self.relation_ids) if len(hidden) else None
             parts.append(self.model.score_reached(self.engine, plain_tasks(heads[rows], relations[rows], edges)))
         return ReachedScores.concatenate(parts)
+
+    def score_candidates(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
+        """The scores by which entities are ranked: of those that are reached, and of frequent tails of the relation."""
+        return self._prior.applied(self.score_reached(heads, relations, hidden), relations, hidden)
 
     def reached(self, heads: Tensor, relations: Tensor) -> Int64s:
         """The number of entities that the walks of every query reach [Q]."""

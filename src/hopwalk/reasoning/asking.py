@@ -87,4 +87,4 @@ class PathLabels:
 
     def _label_edge(self, step: Step) -> Edge:
         name, is_inverse = relation_label(self._dataset, step[0])
-        return Edge(name, self._dataset.entities.name(step[1]), is_inverse)
+        return Edge(name, self._dataset.entities.name(step[1]), is_inverse, self._dataset.entities[step[1]])

@@ -7,6 +7,7 @@ resumes where it stopped, and memory does not grow with the graph. In the end th
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,9 +19,19 @@ import numpy as np
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.errors import HopwalkError, SettingsError
-from hopwalk.learning.run import write_text
 from hopwalk.reasoning.asking import PathLabels, may_be_itself
 from hopwalk.reasoning.models import AnswerModel
+from hopwalk.utils.files import (
+    append_text,
+    atomic_path,
+    locked,
+    parse_json,
+    read_text,
+    remove,
+    replace_synced,
+    storing,
+    write_text,
+)
 
 COLUMNS = ("head", "relation", "tail", "probability", "path")
 FORMATS = (".tsv", ".parquet", ".nt")
@@ -60,23 +71,23 @@ def complete_into(
     part, record = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.progress.json")
     queries = _queries(dataset, relation_ids)
     options = {"run": dataset.fingerprint, "relations": list(relation_ids), "above": above, "queries": len(queries)}
-    done, facts = _begin(target, part, record, options, resume)
     at_once, labels = model.queries_at_once, PathLabels(dataset)
-    start, first, last_record = time.monotonic(), done, time.monotonic()
-    with part.open("r+", encoding="utf-8") as file:
-        file.seek(0, 2)
+    _touch(target, part, record, resume)
+    with locked(part):
+        done, facts = _begin(target, part, record, options, resume)
+        start, first, last_record = time.monotonic(), done, time.monotonic()
         while done < len(queries):
             batch = queries[done : done + at_once]
             rows = _new_facts(model, labels, batch, above)
-            file.writelines("\t".join(row) + "\n" for row in rows)
+            append_text(part, "".join("\t".join(row) + "\n" for row in rows))
             done, facts = done + len(batch), facts + len(rows)
             on_progress(done, len(queries), facts)
             if time.monotonic() - last_record >= SECONDS_BETWEEN_RECORDS or done == len(queries):
-                file.flush()
-                write_text(record, json.dumps(options | {"done": done, "facts": facts, "bytes": file.tell()}))
+                write_text(record, json.dumps(options | {"done": done, "facts": facts, "bytes": part.stat().st_size}))
                 last_record = time.monotonic()
-    _finish(part, target)
-    record.unlink(missing_ok=True)
+        _finish(part, target)
+        remove(part)
+        remove(record)
     return Completed(len(queries), facts, time.monotonic() - start, done - first)
 
 
@@ -89,30 +100,40 @@ def _queries(dataset: Dataset, relation_ids: Sequence[int]) -> Triples:
     return both[rows]
 
 
+def _touch(target: Path, part: Path, record: Path, resume: bool) -> None:
+    """Make the table if it is not there, so that it can be locked; errors if the names are taken."""
+    if target.exists() and not (resume and record.exists()):
+        raise HopwalkError("there is already a file of that name", path=target, remedy="Choose another name, or remove it.")
+    if record.exists() and part.exists() and not resume:
+        raise HopwalkError("an interrupted run has left its table here", path=part, remedy="Resume it, or remove the file.")
+    with storing(part):
+        part.parent.mkdir(parents=True, exist_ok=True)
+    append_text(part, "")
+
+
 def _begin(target: Path, part: Path, record: Path, options: dict[str, object], resume: bool) -> tuple[int, int]:
     """The number of queries done and of facts found; the table is cut to the length in the record."""
-    if target.exists():
-        raise HopwalkError("there is already a file of that name", path=target, remedy="Choose another name, or remove it.")
-    if record.exists() and part.exists():
-        if not resume:
-            raise HopwalkError("an interrupted run has left its table here", path=part, remedy="Resume it, or remove the file.")
+    if resume and record.exists():
         try:
-            before = json.loads(record.read_text(encoding="utf-8"))
+            before = parse_json(read_text(record))
             is_same = {name: before[name] for name in options} == options
             done, facts, size = int(before["done"]), int(before["facts"]), int(before["bytes"])
-        except (ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError):
             raise HopwalkError(
                 "the record of the progress is damaged", path=record, remedy="Remove it and start again."
             ) from None
         if not is_same:
             remedy = "Use the same options, or remove the file."
             raise HopwalkError("the table was begun with other options or another run", path=part, remedy=remedy)
-        with part.open("r+b") as file:
-            file.truncate(size)
-        return done, facts
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_text(part, "\t".join(COLUMNS) + "\n")
-    write_text(record, json.dumps(options | {"done": 0, "facts": 0, "bytes": part.stat().st_size}))
+        if part.stat().st_size >= size or target.exists():  # else the table was removed: begin again
+            with storing(part):
+                os.truncate(part, min(size, part.stat().st_size))
+            return done, facts
+    header = "\t".join(COLUMNS) + "\n"
+    write_text(record, json.dumps(options | {"done": 0, "facts": 0, "bytes": len(header)}))
+    with storing(part):
+        os.truncate(part, 0)
+    append_text(part, header)
     return 0, 0
 
 
@@ -148,22 +169,21 @@ def _one_line(text: str) -> str:
 
 def _finish(part: Path, target: Path) -> None:
     """Convert the table to the target, in the format of its name."""
+    if target.exists():  # a run that was stopped between its last two steps
+        return
     if target.suffix == ".tsv":
-        part.replace(target)
+        replace_synced(part, target)
         return
     import polars as pl
 
-    types = {"probability": pl.Float64}
-    table = pl.scan_csv(part, separator="\t", quote_char=None, schema_overrides=types)
-    made = target.with_name(f".{target.name}.making")
-    if target.suffix == ".parquet":
-        table.sink_parquet(made)
-    else:
-        with made.open("w", encoding="utf-8") as file, part.open(encoding="utf-8") as rows:
-            next(rows)
-            file.writelines(_n_triple(line.rstrip("\n").split("\t")) for line in rows)
-    made.replace(target)
-    part.unlink()
+    with atomic_path(target) as made:
+        if target.suffix == ".parquet":
+            types = {"probability": pl.Float64}
+            pl.scan_csv(part, separator="\t", quote_char=None, schema_overrides=types).sink_parquet(made)
+        else:
+            with made.open("w", encoding="utf-8") as file, part.open(encoding="utf-8") as rows:
+                next(rows)
+                file.writelines(_n_triple(line.rstrip("\n").split("\t")) for line in rows)
 
 
 def _n_triple(row: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Drawings of paths: a layered graph as a self-contained SVG, the source on the left, the answers on the right.
+"""Drawings of paths: a layered graph as a self-contained SVG, from the source to the answers.
 
 A drawing has no style, no script, no references and no ids, only presentation attributes and classes. So a page with a strict
 content-security policy can hold it, and several of them. Colours follow the text around it, in light and in dark.
@@ -6,78 +6,70 @@ content-security policy can hold it, and several of them. Colours follow the tex
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from math import sqrt
+from urllib.parse import quote
 
+from hopwalk.reasoning.layers import (
+    BEND,
+    LINE,
+    NODE_GAP,
+    PADDING,
+    PORT_GAP,
+    SIZE,
+    Curve,
+    Item,
+    Layers,
+    extent,
+    gap_between,
+    layers_of,
+    port_room,
+    set_places,
+    set_sizes,
+)
+from hopwalk.reasoning.lettering import END_ISOLATE, ISOLATE, clean, isolated
 from hopwalk.reasoning.values import ReasoningPath
 from hopwalk.utils.text import counted
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
-NODE_SIZE, LABEL_SIZE = 13.0, 11.5  # font sizes in pixels
-NODE_WIDTH, LABEL_WIDTH = 190.0, 180.0  # the widest a text may be
-STRIP = 34.0  # the space for curves, between boxes and labels
-MARGIN, NODE_GAP, LABEL_GAP, PORT_GAP = 8.0, 16.0, 7.0, 13.0
+WIDEST = 190.0  # the widest a line of text may be
+NARROWEST = 100.0  # the widest line, where room is scarce
+NARROW = 480.0  # narrower drawings are vertical
+MARGIN = 8.0
 SOURCE, ANSWER = "#3467c9", "#17805a"  # dark enough on white, light enough on black
-SWEEPS = 12
-BIDI_CONTROLS = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-ISOLATE, END_ISOLATE = "\u2068", "\u2069"
 
 
-@dataclass(eq=False)
-class _Item:
-    """An item of a layer: an entity's box, a relation's label, or a point that a long edge runs through."""
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    """Layers with sizes and places; `starts` and `sizes` are those of each layer along the drawing."""
 
-    layer: int
-    text: str = ""
-    kind: str = "bend"
-    y: float = 0.0
-    height: float = 12.0
-    before: list[_Item] = field(default_factory=list)
-    after: list[_Item] = field(default_factory=list)
-
-
-@dataclass(eq=False)
-class _Curve:
-    """A line from a box to a label, or from a label to a box: the items on it from left to right, and its likelihood."""
-
-    items: list[_Item]
-    has_head: bool
-    weight: float = 0.0
+    layers: Layers
+    is_vertical: bool
+    starts: list[float]
+    sizes: list[float]
+    length: float
+    breadth: float
 
     @property
-    def ends_in_box(self) -> bool:
-        """Whether it leads from a label to a box."""
-        return self.items[0].kind == "label"
+    def items(self) -> list[Item]:
+        """All items."""
+        return [item for layer in self.layers.items for item in layer]
 
-    @property
-    def box(self) -> _Item:
-        """The box at one of its ends."""
-        return self.items[-1 if self.ends_in_box else 0]
-
-
-@dataclass(frozen=True)
-class _Fact:
-    """An edge that paths take, from box to box, walked along its arrow or against it."""
-
-    here: _Item
-    there: _Item
-    relation: str
-    is_inverse: bool
-    is_itself: bool = False
-
-    def __str__(self) -> str:
-        one, other = (self.there, self.here) if self.is_inverse else (self.here, self.there)
-        return f"{clean(one.text)} —{clean(self.relation)}→ {clean(other.text)}"
+    def point(self, along: float, across: float) -> str:
+        """A point as x and y."""
+        return f"{across:.1f} {along:.1f}" if self.is_vertical else f"{along:.1f} {across:.1f}"
 
 
-def draw_paths(paths: Sequence[ReasoningPath], *, most: int = 12) -> str:
+def draw_paths(paths: Sequence[ReasoningPath], *, most: int = 12, width: float | None = None, head_key: str = "") -> str:
     """The likeliest `most` of the paths as an `<svg>`; boxes are merged where paths meet at the same hop.
 
-    Arrows point as the facts do: an edge that is walked against its arrow has its head on the left. Likely paths are thick.
+    With a `width` in pixels the drawing is no wider: long names are broken into lines, then the paths run from top to bottom, and
+    if the room does not suffice for all, the likeliest that fit are drawn. Arrows point as the facts do: an edge that is walked
+    against its arrow has its head at its beginning. Likely paths are thick. Boxes carry the label of their entity as `data-key`,
+    percent-encoded; `head_key` is that of the source.
 
     >>> from hopwalk.reasoning.values import Edge
     >>> draw_paths([ReasoningPath("steroid", (Edge("affects", "cell"),), -0.5)])[:4]
@@ -85,300 +77,169 @@ def draw_paths(paths: Sequence[ReasoningPath], *, most: int = 12) -> str:
     """
     shown = sorted(paths, key=lambda path: -path.share)[: max(most, 0)]
     if not shown:
-        return _svg(150, 30, "no path", [_text("no path", 75, 19.5, LABEL_SIZE, LABEL_WIDTH, "hopwalk-nothing")])
-    layers, facts = _boxes(shown)
-    curves, facts_by_label = _curves(layers, facts)
-    _reduce_crossings(layers)
-    _place(layers)
-    widths = [_layer_width(layer, number) for number, layer in enumerate(layers)]
-    lefts = [MARGIN + sum(widths[:number]) + STRIP * number for number in range(len(layers))]
-    top = min(item.y - item.height / 2 for layer in layers for item in layer) - MARGIN
-    for item in (item for layer in layers for item in layer):
-        item.y -= top
-    height = max(item.y + item.height / 2 for layer in layers for item in layer) + MARGIN
-    ports = _ports(layers, curves)
-    heaviest = max(curve.weight for curve in curves)
-    drawn = [_group(label, names, curves, ports, lefts, widths, heaviest) for label, names in facts_by_label.items()]
-    drawn += [_box(item, lefts[item.layer], widths[item.layer]) for layer in layers[::2] for item in layer if item.text]
-    listed = "; ".join(_isolated(str(path), 400) for path in shown)
-    count = f"the {most} likeliest of {len(paths):,} paths" if len(paths) > most else counted(len(paths), "path")
-    about = f"Paths from {_isolated(shown[0].head, 60)}: {count}"
-    return _svg(lefts[-1] + widths[-1] + MARGIN, height, about, [f"<desc>{escape(listed)}</desc>", *drawn])
+        text = f'<text class="hopwalk-nothing" x="75" y="21" font-size="{SIZE:g}" text-anchor="middle">no path</text>'
+        return _svg(150, 32, "no path", "", [text])
+    shown, drawing = _fitted(shown, width)
+    for item in drawing.layers.items[0]:
+        item.key = head_key
+    ports = _ports(drawing)
+    heaviest = max(curve.weight for curve in drawing.layers.curves)
+    drawn = [_group(drawing, label, ports, heaviest) for label in drawing.layers.facts]
+    drawn += [_box(drawing, item) for item in drawing.items if item.kind not in ("label", "bend")]
+    listed = "; ".join(isolated(str(path), 400) for path in shown)
+    count = f"the {len(shown)} likeliest of {len(paths):,} paths" if len(paths) > len(shown) else counted(len(paths), "path")
+    about = f"Paths from {isolated(shown[0].head, 60)}: {count}"
+    size = (drawing.breadth, drawing.length) if drawing.is_vertical else (drawing.length, drawing.breadth)
+    way = " hopwalk-vertical" if drawing.is_vertical else ""
+    return _svg(*size, about, way, [f"<desc>{escape(listed)}</desc>", *drawn])
 
 
-# Layers: boxes in even ones, labels of relations in odd ones
+# Fitting
 
 
-def _boxes(paths: Sequence[ReasoningPath]) -> tuple[list[list[_Item]], dict[_Fact, float]]:
-    """The boxes by layer, and the facts between them with the likelihood of the paths that take them."""
-    hops = max(1, *(len(path.edges) for path in paths))
-    layers: list[list[_Item]] = [[] for _ in range(2 * hops + 1)]
-    boxes: dict[tuple[int, str], _Item] = {}
-
-    def box(hop: int, entity: str) -> _Item:
-        if (hop, entity) not in boxes:
-            kind = "source" if hop == 0 else "answer" if hop == hops else "entity"
-            boxes[hop, entity] = _Item(2 * hop, entity or " ", kind)
-            layers[2 * hop].append(boxes[hop, entity])
-        return boxes[hop, entity]
-
-    best = max(path.share for path in paths)
-    facts: dict[_Fact, float] = {}
+def _fitted(paths: list[ReasoningPath], width: float | None) -> tuple[list[ReasoningPath], _Drawing]:
+    """The drawing that fits, and the paths in it."""
+    if width is None or width >= NARROW:
+        most, layers = WIDEST, layers_of(paths)
+        while True:
+            drawing = _horizontal(layers, most)
+            if width is None or drawing.length <= width:
+                return paths, drawing
+            if most <= NARROWEST:  # narrower columns are harder to read than paths from top to bottom
+                break
+            most = max(most * 0.8, NARROWEST)
+    room = max(width, NARROWEST + PADDING + 2 * MARGIN) - 2 * MARGIN
+    chosen: list[ReasoningPath] = []
     for path in paths:
-        here = box(0, path.head)
-        likelihood = max(path.share, 0.0) / best if best > 0 else 1.0
-        for number, edge in enumerate(path.edges, start=1):
-            there = box(hops if number == len(path.edges) else number, edge.entity)
-            fact = _Fact(here, there, edge.relation, edge.is_inverse)
-            facts[fact] = facts.get(fact, 0.0) + likelihood
-            here = there
-        if not path.edges:
-            facts[_Fact(here, box(hops, path.head), "the same", False, is_itself=True)] = likelihood
-    return layers, facts
+        if not chosen or all(_least_extent(layer) <= room for layer in layers_of([*chosen, path], is_sorted=False).items):
+            chosen.append(path)
+    return chosen, _vertical(layers_of(chosen), room)
 
 
-def _curves(layers: list[list[_Item]], facts: dict[_Fact, float]) -> tuple[list[_Curve], dict[_Item, list[str]]]:
-    """The curves, and the facts of each label that curves meet in.
-
-    Facts of the same relation share a label where they share the box on its left, or on its right if that makes fewer labels.
-    """
-    labels: dict[tuple[object, ...], _Item] = {}
-    curves: dict[tuple[_Item, ...], _Curve] = {}
-    facts_by_label: dict[_Item, list[str]] = {}
-    for layer in range(0, len(layers) - 1, 2):
-        here = [fact for fact in facts if fact.here.layer == layer]
-        by_left = len({(fact.here, fact.relation, fact.is_inverse) for fact in here})
-        by_right = len({(fact.there, fact.relation, fact.is_inverse) for fact in here})
-        for fact in here:
-            key = fact.here if by_left <= by_right else fact.there, fact.relation, fact.is_inverse, layer
-            if key not in labels:
-                labels[key] = _Item(layer + 1, fact.relation or " ", "label", height=18.0)
-                layers[layer + 1].append(labels[key])
-            label = labels[key]
-            facts_by_label.setdefault(label, []).append(str(fact))
-            for ends, has_head in (((fact.here, label), fact.is_inverse), ((label, fact.there), not fact.is_inverse)):
-                if ends not in curves:
-                    curves[ends] = _Curve(_through(*ends, layers), has_head and not fact.is_itself)
-                curves[ends].weight += facts[fact]
-    for item in (item for layer in layers[::2] for item in layer if item.text):
-        item.height = max(30.0, PORT_GAP * (max(len(item.before), len(item.after)) - 1) + 18)
-    return list(curves.values()), facts_by_label
+def _least_extent(layer: Sequence[Item]) -> float:
+    """The room that a layer needs across, with the narrowest lines, in whatever order."""
+    widths = {"bend": BEND, "label": NARROWEST + 8}
+    return sum((widths.get(item.kind) or max(NARROWEST + PADDING, port_room(item))) + NODE_GAP for item in layer) - NODE_GAP
 
 
-def _through(one: _Item, other: _Item, layers: list[list[_Item]]) -> list[_Item]:
-    """The two items, and points to run through in the layers between them."""
-    items = [one, *(_Item(layer) for layer in range(one.layer + 1, other.layer)), other]
-    for item in items[1:-1]:
-        layers[item.layer].append(item)
-    for left, right in pairwise(items):
-        left.after.append(right)
-        right.before.append(left)
-    return items
+def _horizontal(layers: Layers, most: float) -> _Drawing:
+    set_sizes(layers.items, [most] * len(layers.items), is_vertical=False)
+    set_places(layers.items, None)
+    return _measured(layers, 34.0, is_vertical=False)
 
 
-def _reduce_crossings(layers: list[list[_Item]]) -> None:
-    """Sort each layer by the mean place of its items' neighbours, forward and backward; keep the best order found."""
-    best, fewest = [list(layer) for layer in layers], _crossings(layers)
-    for sweep in range(SWEEPS):
-        is_forward = sweep % 2 == 0
-        for number in range(1, len(layers)) if is_forward else range(len(layers) - 2, -1, -1):
-            places = {item: place for layer in layers for place, item in enumerate(layer)}
-
-            def mean(item: _Item, places: dict[_Item, int] = places, is_forward: bool = is_forward) -> float:
-                near = item.before if is_forward else item.after
-                return sum(places[other] for other in near) / len(near) if near else float(places[item])
-
-            layers[number].sort(key=mean)
-        crossings = _crossings(layers)
-        if crossings < fewest:
-            best, fewest = [list(layer) for layer in layers], crossings
-    layers[:] = best
+def _vertical(layers: Layers, room: float) -> _Drawing:
+    widest = []
+    for layer in layers.items:
+        texts = sum(item.kind != "bend" for item in layer)
+        padding = sum(PADDING if item.kind not in ("bend", "label") else 8 for item in layer if item.kind != "bend")
+        gaps = sum(gap_between(one, other) for one, other in pairwise(layer))
+        left = room - padding - gaps - BEND * (len(layer) - texts)
+        widest.append(min(max(left / max(texts, 1), NARROWEST), 1.6 * WIDEST))
+    set_sizes(layers.items, widest, is_vertical=True)
+    room = min(room, 1.4 * max(extent(layer) for layer in layers.items) + 60)  # of a wide page, no more than looks connected
+    set_places(layers.items, max(room, *(extent(layer) for layer in layers.items)))
+    return _measured(layers, 20.0, is_vertical=True)
 
 
-def _crossings(layers: list[list[_Item]]) -> int:
-    count = 0
-    for left, right in pairwise(layers):
-        places = {item: place for place, item in enumerate(right)}
-        ends = [(place, places[other]) for place, item in enumerate(left) for other in item.after]
-        count += sum(a[0] < b[0] and a[1] > b[1] for a in ends for b in ends)
-    return count
+def _measured(layers: Layers, strip: float, *, is_vertical: bool) -> _Drawing:
+    """The drawing with its layers one after the other, and all items moved to its margin."""
+    sizes = [max((item.along for item in layer), default=0.0) for layer in layers.items]
+    starts = [MARGIN + sum(sizes[:number]) + strip * number for number in range(len(sizes))]
+    items = [item for layer in layers.items for item in layer]
+    first = min(item.place - item.across / 2 for item in items) - MARGIN
+    for item in items:
+        item.place -= first
+    breadth = max(item.place + item.across / 2 for item in items) + MARGIN
+    return _Drawing(layers, is_vertical, starts, sizes, starts[-1] + sizes[-1] + MARGIN, breadth)
 
 
-def _place(layers: list[list[_Item]]) -> None:
-    """Set the y of every item: near its neighbours, in the order of its layer, without overlap."""
-    for layer in layers:
-        _arrange(layer, [0.0] * len(layer))
-    for sweep in range(SWEEPS):
-        for layer in layers if sweep % 2 == 0 else layers[::-1]:
-            targets = []
-            for item in layer:
-                near = item.before + item.after if sweep >= 2 else item.before if sweep == 0 else item.after
-                targets.append(sum(other.y for other in near) / len(near) if near else item.y)
-            _arrange(layer, targets)
-
-
-def _arrange(layer: list[_Item], targets: list[float]) -> None:
-    """Put the items as near to the target heights as their order and size allow, by least squares.
-
-    Items that would overlap form a block, which is put at the mean of its items' targets.
-    """
-    places = [0.0]
-    for one, other in pairwise(layer):
-        gap = LABEL_GAP if "label" in (one.kind, other.kind) else NODE_GAP
-        places.append(places[-1] + (one.height + other.height) / 2 + gap)
-    blocks: list[tuple[float, int]] = []  # mean of (target - place), number of items
-    for target, place in zip(targets, places, strict=True):
-        mean, count = target - place, 1
-        while blocks and blocks[-1][0] > mean:
-            above, more = blocks.pop()
-            mean, count = (mean * count + above * more) / (count + more), count + more
-        blocks.append((mean, count))
-    starts = [mean for mean, count in blocks for _ in range(count)]
-    for item, start, place in zip(layer, starts, places, strict=True):
-        item.y = start + place
-
-
-def _layer_width(layer: list[_Item], number: int) -> float:
-    if number % 2:
-        return max(_width(_fitted(item.text, LABEL_WIDTH, LABEL_SIZE), LABEL_SIZE) for item in layer) + 12
-    return max(52.0, *(_width(_fitted(item.text, NODE_WIDTH, NODE_SIZE), NODE_SIZE) + 22 for item in layer))
-
-
-def _ports(layers: list[list[_Item]], curves: list[_Curve]) -> dict[_Curve, float]:
-    """The height at which each curve leaves or reaches its box."""
+def _ports(drawing: _Drawing) -> dict[Curve, float]:
+    """The place at which each curve leaves or reaches its box."""
     ports = {}
-    for item in (item for layer in layers[::2] for item in layer):
+    for item in drawing.items:
         for is_end in (False, True):
-            own = [curve for curve in curves if curve.box is item and curve.ends_in_box is is_end]
-            own.sort(key=lambda curve: curve.items[-2 if curve.ends_in_box else 1].y)
+            own = [curve for curve in drawing.layers.curves if curve.box is item and curve.ends_in_box is is_end]
+            own.sort(key=lambda curve: curve.items[-2 if curve.ends_in_box else 1].place)
             for number, curve in enumerate(own):
-                ports[curve] = item.y + PORT_GAP * (number - (len(own) - 1) / 2)
+                ports[curve] = item.place + PORT_GAP * (number - (len(own) - 1) / 2)
     return ports
 
 
 # SVG
 
 
-def _svg(width: float, height: float, about: str, content: list[str]) -> str:
+def _svg(width: float, height: float, about: str, way: str, content: list[str]) -> str:
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="hopwalk-paths" role="img" aria-label="{escape(about)}" {size}'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="hopwalk-paths{way}" role="img" aria-label="{escape(about)}" {size}'
     return f'{head} font-family="{FONT}" fill="currentColor">{"".join(content)}</svg>'
 
 
-def _box(item: _Item, left: float, width: float) -> str:
+def _box(drawing: _Drawing, item: Item) -> str:
     colour = {"source": SOURCE, "answer": ANSWER}.get(item.kind, "currentColor")
     strength = 'fill-opacity="0.05" stroke-opacity="0.35"' if item.kind == "entity" else 'fill-opacity="0.14"'
-    shape = f'x="{left:.1f}" y="{item.y - item.height / 2:.1f}" width="{width:.1f}" height="{item.height:.1f}" rx="9"'
+    start, size = drawing.starts[item.layer], drawing.sizes[item.layer]
+    left, top, width, height = start, item.place - item.across / 2, size, item.across
+    if drawing.is_vertical:
+        left, top, width, height = top, left, height, width
+    shape = f'x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="9"'
     weight = "" if item.kind == "entity" else ' font-weight="600"'
-    text = _text(item.text, left + width / 2, item.y + 0.35 * NODE_SIZE, NODE_SIZE, NODE_WIDTH, "hopwalk-name", weight)
+    text = _text(item, left + width / 2, top + height / 2, "hopwalk-name", weight)
     rectangle = f'<rect {shape} fill="{colour}" stroke="{colour}" stroke-width="1.2" {strength}/>'
-    return f'<g class="hopwalk-{item.kind}"><title>{escape(clean(item.text))}</title>{rectangle}{text}</g>'
+    key = f' data-key="{quote(item.key, safe="", errors="surrogatepass")}"' if item.key else ""
+    return f'<g class="hopwalk-{item.kind}"{key}><title>{escape(clean(item.text))}</title>{rectangle}{text}</g>'
 
 
-def _group(
-    label: _Item,
-    facts: list[str],
-    curves: list[_Curve],
-    ports: dict[_Curve, float],
-    lefts: list[float],
-    widths: list[float],
-    heaviest: float,
-) -> str:
+def _group(drawing: _Drawing, label: Item, ports: dict[Curve, float], heaviest: float) -> str:
     """A label with its curves."""
-    middle = lefts[label.layer] + widths[label.layer] / 2
-    text = _text(label.text, middle, label.y + 0.35 * LABEL_SIZE, LABEL_SIZE, LABEL_WIDTH, "hopwalk-relation")
-    own = [curve for curve in curves if label in (curve.items[0], curve.items[-1])]
-    drawn = "".join(_drawn(curve, label, ports[curve], lefts, widths, sqrt(curve.weight / heaviest)) for curve in own)
-    return f'<g class="hopwalk-edge"><title>{escape(_lines(facts))}</title>{drawn}{text}</g>'
+    middle = drawing.starts[label.layer] + drawing.sizes[label.layer] / 2
+    x, y = (label.place, middle) if drawing.is_vertical else (middle, label.place)
+    text = _text(label, x, y, "hopwalk-relation")
+    own = [curve for curve in drawing.layers.curves if label in (curve.items[0], curve.items[-1])]
+    drawn = "".join(_drawn(drawing, curve, label, ports[curve], sqrt(curve.weight / heaviest)) for curve in own)
+    return f'<g class="hopwalk-edge"><title>{escape(_lines(drawing.layers.facts[label]))}</title>{drawn}{text}</g>'
 
 
-def _drawn(curve: _Curve, label: _Item, port: float, lefts: list[float], widths: list[float], share: float) -> str:
+def _drawn(drawing: _Drawing, curve: Curve, label: Item, port: float, share: float) -> str:
     """The curve between a label and a box, with the arrow head at the box."""
+    point, starts, sizes = drawing.point, drawing.starts, drawing.sizes
+    ends = [start + size for start, size in zip(starts, sizes, strict=True)]
     thickness, opacity = 1.0 + 2.2 * share, 0.4 + 0.5 * share
     length = 6.0 + 1.5 * thickness
-    half = _width(_fitted(label.text, LABEL_WIDTH, LABEL_SIZE), LABEL_SIZE) / 2 + 4
-    middle, right = lefts[label.layer] + widths[label.layer] / 2, lefts[label.layer] + widths[label.layer]
+    half, middle = label.along / 2, (starts[label.layer] + ends[label.layer]) / 2
     box, back = curve.box, length - 1 if curve.has_head else 0.0
     if curve.ends_in_box:
-        tip, along = lefts[box.layer], -length
-        line, x, y = f"M{middle + half:.1f} {label.y:.1f} H{right:.1f}", right, label.y
+        tip, way = starts[box.layer], -length
+        at, place = ends[label.layer], label.place
+        line = f"M{point(middle + half, place)} L{point(at, place)}"
         for item in curve.items[1:-1]:
-            line += _bend(x, y, lefts[item.layer], item.y) + f" H{lefts[item.layer] + widths[item.layer]:.1f}"
-            x, y = lefts[item.layer] + widths[item.layer], item.y
-        line += _bend(x, y, tip - back, port)
+            line += _bend(drawing, at, place, starts[item.layer], item.place) + f" L{point(ends[item.layer], item.place)}"
+            at, place = ends[item.layer], item.place
+        line += _bend(drawing, at, place, tip - back, port)
     else:
-        tip, along = lefts[box.layer] + widths[box.layer], length
-        line = f"M{tip + back:.1f} {port:.1f}" + _bend(tip + back, port, lefts[label.layer], label.y) + f" H{middle - half:.1f}"
+        tip, way = ends[box.layer], length
+        line = f"M{point(tip + back, port)}" + _bend(drawing, tip + back, port, starts[label.layer], label.place)
+        line += f" L{point(middle - half, label.place)}"
     stroke = f'fill="none" stroke="currentColor" stroke-width="{thickness:.1f}" stroke-opacity="{opacity:.2f}"'
-    head = f'<path d="M{tip:.1f} {port:.1f} l{along:.1f} {length / 2:.1f} v{-length:.1f} z" fill-opacity="{opacity:.2f}"/>'
+    sides = f"l{point(way, length / 2)} {'h' if drawing.is_vertical else 'v'}{-length:.1f} z"
+    head = f'<path d="M{point(tip, port)} {sides}" fill-opacity="{opacity:.2f}"/>'
     return f'<path d="{line}" {stroke}/>{head if curve.has_head else ""}'
 
 
-def _bend(x: float, y: float, to_x: float, to_y: float) -> str:
-    middle = (x + to_x) / 2
-    return f" C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+def _bend(drawing: _Drawing, along: float, across: float, to_along: float, to_across: float) -> str:
+    middle, point = (along + to_along) / 2, drawing.point
+    return f" C{point(middle, across)} {point(middle, to_across)} {point(to_along, to_across)}"
 
 
 def _lines(texts: list[str]) -> str:
     return "\n".join(f"{ISOLATE}{text}{END_ISOLATE}" for text in texts)
 
 
-# Text
-
-
-def _text(text: str, x: float, y: float, size: float, most: float, name: str, more: str = "") -> str:
-    """Centred text, cut to a width, and isolated, so that right-to-left names do not disturb the text around them."""
-    written = escape(f"{ISOLATE}{_fitted(text, most, size)}{END_ISOLATE}")
-    return f'<text class="{name}" x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="middle"{more}>{written}</text>'
-
-
-def clean(text: str) -> str:
-    """The text without characters that SVG forbids or that change the writing direction."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if _is_harmful(char) else char for char in text)
-
-
-def _is_harmful(char: str) -> bool:
-    return char in BIDI_CONTROLS or unicodedata.category(char) in ("Cc", "Cs") or ord(char) & 0xFFFE == 0xFFFE
-
-
-def _isolated(text: str, most: int) -> str:
-    cut = text if len(text) <= most else f"{text[: most - 1]}…"
-    return f"{ISOLATE}{clean(cut)}{END_ISOLATE}"
-
-
-def _fitted(text: str, most: float, size: float) -> str:
-    """The text cut to a width, with an ellipsis; addresses, whose end matters most, are cut at their beginning."""
-    is_cut_first, is_long = _is_address(text), len(text) > 200
-    text = clean(text[-200:] if is_cut_first else text[:200])
-    if not is_long and _width(text, size) <= most:
-        return text
-    letters = list(reversed(text)) if is_cut_first else list(text)
-    taken, width = 0, _width("…", size)
-    while taken < len(letters) and width + _width(letters[taken], size) <= most:
-        width += _width(letters[taken], size)
-        taken += 1
-    if is_cut_first:
-        return f"…{text[len(text) - taken :]}"
-    return f"{text[:taken].rstrip(' _-')}…"
-
-
-def _is_address(text: str) -> bool:
-    """Whether the text is something like `/people/person/profession` or `http://example.org/knows`."""
-    return "/" in text and " " not in text
-
-
-def _width(text: str, size: float) -> float:
-    """The approximate width of the text in pixels, rather too wide than too narrow."""
-    return size * sum(_letter_width(char) for char in text)
-
-
-def _letter_width(char: str) -> float:
-    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
-        return 0.0
-    if unicodedata.east_asian_width(char) in ("W", "F"):
-        return 1.05
-    if char in "ijl.,:;'|!()[] ":
-        return 0.36
-    if char in "mwMW@%—…":
-        return 0.98
-    return 0.72 if char.isupper() else 0.61
+def _text(item: Item, x: float, y: float, name: str, more: str = "") -> str:
+    """The lines of an item, centred, each isolated, so that right-to-left names do not disturb the text around them."""
+    top = y - LINE * (len(item.lines) - 1) / 2 + 0.35 * SIZE
+    return "".join(
+        f'<text class="{name}" x="{x:.1f}" y="{top + LINE * number:.1f}" font-size="{SIZE:g}" text-anchor="middle"{more}>'
+        f"{escape(f'{ISOLATE}{line}{END_ISOLATE}')}</text>"
+        for number, line in enumerate(item.lines)
+    )

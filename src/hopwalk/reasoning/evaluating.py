@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from hopwalk.errors import SettingsError
 from hopwalk.learning.evaluation import Evaluation, evaluate_split
+from hopwalk.learning.fact_task import FactEvaluation, evaluate_facts, read_task, sampled_task
 from hopwalk.learning.ranking import Directions
-from hopwalk.learning.run import Run, write_text
+from hopwalk.learning.run import Run
 from hopwalk.reasoning.faithfulness import BETWEEN, NAMES, NEARBY, PATHS, Faithfulness, measure_faithfulness
 from hopwalk.reasoning.loading import load_model
 from hopwalk.reasoning.walker_model import WalkerModel
@@ -45,7 +47,27 @@ def evaluate_run(
         for name, score in scores.items()
     }
     suffix = "-complete" if complete_filter and split == "valid" else ""
-    run.write_json(f"evaluation-{split}{suffix}.json", {name: evaluation.to_dict() for name, evaluation in found.items()})
+    with run.adding():
+        run.write_json(f"evaluation-{split}{suffix}.json", {name: evaluation.to_dict() for name, evaluation in found.items()})
+    return found
+
+
+def evaluate_facts_of_run(
+    path: str | Path, split: str = "test", *, num_negatives: int = 10, seed: int = 0, negatives: str | Path | None = None
+) -> FactEvaluation:
+    """How a run ranks the facts of a split among false ones: sampled, or those of the list `negatives` with its true ones.
+
+    Also written to `facts-SPLIT.json` in the run folder, and to its card.
+    """
+    run = _open(path, split)
+    if negatives is None:
+        task = sampled_task(run.dataset, split, num_negatives=num_negatives, seed=seed)
+    else:
+        task = read_task(Path(negatives), run.dataset)
+    found = evaluate_facts(task, load_model(run).score_facts(task.facts), run.dataset, split)
+    with run.adding():
+        run.write_json(f"facts-{split}.json", found.to_dict())
+        _add_to_card(run, f"Ranking of the facts of {split}", found.lines())
     return found
 
 
@@ -58,9 +80,11 @@ def faithfulness_of_run(
     """
     run = _open(path, split)
     found = measure_faithfulness(load_model(run), split, num_queries=num_queries, num_paths=num_paths, seed=seed)
-    run.write_json(f"faithfulness-{split}.json", found.to_dict())
-    write_text(run.path / f"faithfulness-{split}.svg", faithfulness_chart(found))
-    _add_to_card(run, found)
+    picture = f"![Score lost without the shown paths and without random facts](faithfulness-{found.split}.svg)"
+    with run.adding():
+        run.write_json(f"faithfulness-{split}.json", found.to_dict())
+        run.write_text(f"faithfulness-{split}.svg", faithfulness_chart(found))
+        _add_to_card(run, f"Faithfulness of the paths on {found.split}", [*found.lines(), "", picture])
     return found
 
 
@@ -74,17 +98,16 @@ def faithfulness_chart(found: Faithfulness) -> str:
     return line_chart(title, lines, x_label="answers, from the least loss (%)", y_label="score lost (%)")
 
 
-def _add_to_card(run: Run, found: Faithfulness) -> None:
-    """Write the result into the card, in the place of an earlier one of the same split."""
-    card = run.path / "card.md"
-    if not card.is_file():
+def _add_to_card(run: Run, heading: str, lines: Sequence[str]) -> None:
+    """Write a section into the card, in the place of an earlier one with the same heading."""
+    card = run.card
+    if not card:
         return
-    title = f"## Faithfulness of the paths on {found.split}"
-    before, _, after = card.read_text(encoding="utf-8").partition(f"\n{title}\n")
+    title = f"## {heading}"
+    before, _, after = card.partition(f"\n{title}\n")
     rest = "".join(f"\n## {part}" for part in after.split("\n## ")[1:])
-    picture = f"![Score lost without the shown paths and without random facts](faithfulness-{found.split}.svg)"
-    section = f"\n{title}\n\n" + "\n".join(found.lines()) + f"\n\n{picture}\n"
-    write_text(card, before.rstrip("\n") + "\n" + section + rest)
+    section = f"\n{title}\n\n" + "\n".join(lines) + "\n"
+    run.write_text("card.md", before.rstrip("\n") + "\n" + section + rest)
 
 
 def _open(path: str | Path, split: str) -> Run:

@@ -10,16 +10,20 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from html import escape
 
-from hopwalk.reasoning.drawing import clean, draw_paths
-from hopwalk.reasoning.values import Answer, ReasoningPath
+from hopwalk.reasoning.drawing import draw_paths
+from hopwalk.reasoning.lettering import clean
+from hopwalk.reasoning.rules import Rule
+from hopwalk.reasoning.values import INVERSE, Answer, ReasoningPath
+
+WIDE, NARROW = 640.0, 320.0  # of drawings, in pixels
 
 # Notebooks have colours of their own; pages set the variables.
 STYLE = """
 .hopwalk { line-height: 1.45; overflow-wrap: anywhere; }
 .hopwalk h2 { font-size: 1.15em; margin: 1.2em 0 .4em; }
 .hopwalk p { margin: .4em 0; }
-.hopwalk .drawing { overflow-x: auto; }
-.hopwalk svg.hopwalk-paths { max-width: 100%; height: auto; }
+.hopwalk svg.hopwalk-paths { display: block; max-width: 100%; height: auto; margin: .6em 0; }
+.hopwalk .narrow { display: none; }
 .hopwalk ol { list-style: none; margin: .6em 0; padding: 0; }
 .hopwalk li { border-top: 1px solid var(--line, rgba(128, 128, 128, .35)); padding: .35em 0; }
 .hopwalk summary { cursor: pointer; display: grid; gap: .7em; align-items: center;
@@ -36,42 +40,52 @@ STYLE = """
 .hopwalk .paths { margin: .5em 0 .7em 3.5em; }
 .hopwalk .path { margin: .25em 0; font-size: .93em; }
 .hopwalk .rule { opacity: .8; font-size: .87em; margin: 0 0 .5em 1.2em; }
+@media (max-width: 46em) {
+  .hopwalk .wide { display: none; }
+  .hopwalk .narrow { display: block; }
+}
 @media (max-width: 36em) {
   .hopwalk summary { grid-template-columns: 2.8em minmax(5em, 1fr) 4em 5.5em; }
   .hopwalk .bar { display: none; }
   .hopwalk .paths { margin-left: 0; }
-  .hopwalk svg.hopwalk-paths { max-width: none; }
 }
 """
 PAGE_STYLE = """
-:root { color-scheme: light dark; --back: #fff; --text: #1b1e23; --line: #d9dde3; --known: #2456b8; --predicted: #0f6b49; }
+:root { color-scheme: light dark; --back: #faf9f6; --text: #1d1f21; --line: #dedbd3; --known: #5a5d61; --predicted: #0b6b5d; }
 @media (prefers-color-scheme: dark) {
-  :root { --back: #14161a; --text: #e7e9ec; --line: #33383f; --known: #8ab4ff; --predicted: #6fd8a8; }
+  :root { --back: #14171a; --text: #e8e6e1; --line: #343a40; --known: #a9adb1; --predicted: #63cdb8; }
 }
 body { background: var(--back); color: var(--text); font: 16px/1.5 system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif;
   max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem; margin: 0 0 .3rem; }
 footer { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: .6rem; font-size: .85rem; opacity: .8; }
-summary:focus-visible { outline: 2px solid var(--known); outline-offset: 2px; }
+summary:focus-visible { outline: 2px solid var(--predicted); outline-offset: 2px; }
 """
 
 
-def answers_fragment(query: str, note: str, answers: Sequence[Answer]) -> str:
-    """A query and its answers, each with a bar, a mark and its paths to unfold; `note` stands below the query."""
+def answers_fragment(query: str, note: str, answers: Sequence[Answer], relation: str) -> str:
+    """A query and its answers, each with a bar, a mark, its paths to unfold, and their rules; `note` stands below the query."""
     best = [answer.paths[0] for answer in answers if answer.paths]
     parts = [f"<h2>{_text(query)}</h2>", f"<p>{_text(note)}</p>" if note else "", _drawing(best)]
-    parts += ["<ol>", *(f"<li>{_answer(answer, is_open=answer is answers[0])}</li>" for answer in answers), "</ol>"]
+    parts += ["<ol>", *(f"<li>{_answer(answer, relation, is_open=answer is answers[0])}</li>" for answer in answers), "</ol>"]
     return _fragment(parts)
 
 
-def _answer(answer: Answer, *, is_open: bool) -> str:
+def _rule(relation: str, path: ReasoningPath) -> str:
+    """The rule that a path is an instance of."""
+    name = relation.removesuffix(INVERSE)
+    rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), name != relation)
+    return f'<p class="rule">{_text(str(rule))}</p>'
+
+
+def _answer(answer: Answer, relation: str, *, is_open: bool) -> str:
     chance = answer.probability
     kind, mark = (answer.kind, answer.kind) if answer.paths else ("guess", "known" if answer.is_known else "no path")
     summary = (
         f'<span class="rank">{answer.rank}</span> <span class="name">{_text(answer.entity)}</span> {_bar(chance or 0.0)} '
         f'<span class="chance">{"" if chance is None else f"{100 * chance:.1f} %"}</span> <span class="mark {kind}">{mark}</span>'
     )
-    texts = "".join(f'<p class="path">{_text(str(path))}</p>' for path in answer.paths)
+    texts = "".join(f'<p class="path">{_text(str(path))}</p>{_rule(relation, path)}' for path in answer.paths)
     unfolded = (
         _drawing(answer.paths) + texts
         if answer.paths
@@ -91,7 +105,11 @@ def explanation_fragment(title: str, lines: Iterable[str], reasons: Sequence[tup
 
 
 def _drawing(paths: Sequence[ReasoningPath]) -> str:
-    return f'<div class="drawing">{draw_paths(paths)}</div>' if paths else ""
+    """A drawing for wide screens and one for narrow ones, of which the style shows one."""
+    if not paths:
+        return ""
+    kinds = {"wide": WIDE, "narrow": NARROW}
+    return "".join(f'<div class="drawing {kind}">{draw_paths(paths, width=width)}</div>' for kind, width in kinds.items())
 
 
 def for_notebook(fragment: str) -> str:
@@ -99,18 +117,19 @@ def for_notebook(fragment: str) -> str:
     return f"<style>{STYLE}</style>{fragment}"
 
 
-def whole_page(title: str, fragments: Iterable[str], footer: str) -> str:
-    """A self-contained page, in light and dark colours."""
-    style = PAGE_STYLE + STYLE
+def whole_page(title: str, fragments: Iterable[str], footer: str, *, more_style: str = "") -> str:
+    """A self-contained page, in light and dark colours; `more_style` is added to the house's."""
+    style = PAGE_STYLE + STYLE + more_style
     allowed = f"'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'"
     policy = f"default-src 'none'; style-src {allowed}; base-uri 'none'; form-action 'none'"
     content = "\n".join(fragments)
+    foot = f"<footer>{_text(footer)}</footer>\n" if footer else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(clean(title))}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f"{content}\n<footer>{_text(footer)}</footer>\n</body>\n</html>\n"
+        f"<main>{content}</main>\n{foot}</body>\n</html>\n"
     )
 
 

@@ -7,6 +7,7 @@ from hopwalk.learning.scorer import PathScorer, Scorer
 from hopwalk.reasoning.models import AnswerModel, ScorerModel
 from hopwalk.reasoning.walker_model import WalkerModel
 from hopwalk.scorers.ensemble import Ensemble
+from hopwalk.scorers.ntp.model import NtpScorer
 from hopwalk.scorers.runs import load_scorer
 from hopwalk.walker.runs import WALKER, load_decoder
 
@@ -27,4 +28,6 @@ def ranks_by(scorer: Scorer) -> str:
     if isinstance(scorer, Ensemble):
         weights = ", ".join(f"{weight:.2g}" for weight in scorer.weights)
         return f"the mean log-odds of its members with the weights {weights}; paths are those of the first member that has them"
+    if isinstance(scorer, NtpScorer):
+        return "proofs by similar facts and learnt rules; there are no paths"
     return "embeddings; there are no paths"

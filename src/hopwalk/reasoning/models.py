@@ -22,7 +22,8 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.reachability import reached as within_reach
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import SettingsError
-from hopwalk.learning.ranking import AllScores
+from hopwalk.learning.ranking import AllScores, tell_progress
+from hopwalk.learning.reached import ReachedScores
 from hopwalk.learning.scorer import PathScorer, Scorer, Step
 from hopwalk.scorers.ensemble import Ensemble
 
@@ -80,6 +81,23 @@ class AnswerModel(ABC):
     @abstractmethod
     def score_all_tails(self, heads: Ids, relations: Ids) -> AllScores:
         """The scores of all entities, -inf for those out of reach of a walker [Q, E]; or of those that are reached."""
+
+    def comparable_scores(self, heads: Ids, relations: Ids) -> AllScores:
+        """Scores of all entities that can be compared between queries."""
+        return self.score_all_tails(heads, relations)
+
+    def score_facts(self, facts: Triples) -> Floats:
+        """The score of every fact, comparable between queries; -inf out of reach of a walker [N]."""
+        pairs, rows = np.unique(np.stack([facts.heads, facts.relations], axis=1), axis=0, return_inverse=True)
+        found, at_once = np.empty(len(facts)), self.queries_at_once
+        for first in range(0, len(pairs), at_once):
+            part = pairs[first : first + at_once]
+            scores = self.comparable_scores(part[:, 0], part[:, 1])
+            own = np.flatnonzero((rows >= first) & (rows < first + len(part)))
+            of_query, tails = rows[own] - first, facts.tails[own]
+            found[own] = scores.scores_of(of_query, tails) if isinstance(scores, ReachedScores) else scores[of_query, tails]
+            tell_progress(first + len(part), len(pairs))
+        return found
 
     @abstractmethod
     def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
@@ -143,7 +161,7 @@ class ScorerModel(AnswerModel):
         self, heads: Ids, relations: Ids, hidden: Sequence[Triples], left_out: Sequence[Ids], k: int | None
     ) -> list[Candidates]:
         if isinstance(self.scorer, PathScorer):
-            reached = self.scorer.score_reached(heads, relations, hidden)
+            reached = self.scorer.score_candidates(heads, relations, hidden)
             log_odds = self.scorer.log_odds_of_reached(reached).scores
             return [
                 best_candidates(entities, scores, odds, without, k)
@@ -161,6 +179,13 @@ class ScorerModel(AnswerModel):
     def score_all_tails(self, heads: Ids, relations: Ids) -> AllScores:
         """The scores of all entities [Q, E], or of those that are reached."""
         return self.scorer.compact_scores(heads, relations)
+
+    def comparable_scores(self, heads: Ids, relations: Ids) -> AllScores:
+        """The log-odds of all entities [Q, E], or of those that are reached."""
+        if isinstance(self.scorer, PathScorer):
+            return self.scorer.log_odds_of_reached(self.scorer.score_reached(heads, relations))
+        with torch.inference_mode():
+            return all_log_odds(self.scorer, heads, relations, ()).numpy()
 
     def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
         """The scores of all entities, -inf out of reach, if each query does not see some facts, in neither direction [Q, E]."""
@@ -233,7 +258,7 @@ def path_scorer_of(scorer: Scorer) -> PathScorer | None:
 def all_log_odds(scorer: Scorer, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> Tensor:
     """The calibrated logits of P(answer) of all entities [Q, E]; members made of walks do not see the facts `hidden`."""
     if isinstance(scorer, PathScorer):
-        reached = scorer.log_odds_of_reached(scorer.score_reached(heads, relations, hidden))
+        reached = scorer.log_odds_of_reached(scorer.score_candidates(heads, relations, hidden))
         return torch.from_numpy(reached.dense(scorer.num_entities))
     if isinstance(scorer, Ensemble):
         scores = torch.zeros(len(heads), scorer.num_entities)

@@ -16,6 +16,7 @@ from hopwalk.reasoning.facts import LabelledFact, add_facts, read_facts
 from hopwalk.reasoning.loading import load_model
 from hopwalk.reasoning.models import AnswerModel
 from hopwalk.reasoning.names import Names
+from hopwalk.reasoning.profiles import Profile, Profiler, RelationFacts
 from hopwalk.reasoning.results import Answers, ShownExplanation
 from hopwalk.reasoning.rule_mining import UsedRule, used_rules
 from hopwalk.utils.text import counted
@@ -56,8 +57,7 @@ class Reasoner:
     @property
     def card(self) -> str:
         """The description of the run, as Markdown; empty if the run has none."""
-        path = self.run.path / "card.md"
-        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        return self.run.card
 
     def ask(self, head: str, relation: str, *, k: int = 10, num_paths: int = 3, only_new: bool = False) -> Answers:
         """The `k` best answers of `(head, relation, ?)`, each with the paths behind its score.
@@ -84,6 +84,18 @@ class Reasoner:
         _require_positive(num_paths=num_paths)
         fact = (*self.names.query_ids(head, relation), self.names.entity_id(tail))
         return ShownExplanation(**vars(explain_fact(self.model, fact, num_paths=num_paths)))
+
+    def profile(self, entity: str, *, num_facts: int = 10, num_similar: int = 10) -> Profile:
+        """The entity as the graph knows it: its facts by relation, the first few of each, and the entities most like it."""
+        _require_positive(num_facts=num_facts, num_similar=num_similar)
+        profiler = Profiler(self.dataset, self.model.known)
+        return profiler.profile(self.names.entity_id(entity), num_facts=num_facts, num_similar=num_similar)
+
+    def facts(self, entity: str, relation: str, *, offset: int = 0, limit: int = 50) -> RelationFacts:
+        """The entity's known facts of a relation, or of an inverse, `limit` from `offset` on, in the order of labels."""
+        _require_positive(limit=limit)
+        entity_id, relation_id = self.names.query_ids(entity, relation)
+        return Profiler(self.dataset, self.model.known).facts(entity_id, relation_id, offset=offset, limit=limit)
 
     def rules(self, relation: str, *, split: str = "", k: int = 20) -> list[UsedRule]:
         """The rules used for a relation, over its dev queries (or those of `split`), most used first."""

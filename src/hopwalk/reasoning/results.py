@@ -94,7 +94,7 @@ class Answers(list[Answer]):
 
     def to_html(self) -> str:
         """An HTML fragment: the query, its answers with bars and marks, and drawings of their paths."""
-        return answers_fragment(self.query, self.note, self)
+        return answers_fragment(self.query, self.note, self, self.relation)
 
     def _repr_html_(self) -> str:
         return for_notebook(self.to_html())

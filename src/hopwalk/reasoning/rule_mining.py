@@ -16,6 +16,8 @@ from hopwalk.reasoning.models import AnswerModel, ScorerModel
 from hopwalk.reasoning.names import relation_label
 from hopwalk.reasoning.rules import Evidence, Rule, RuleCounter
 from hopwalk.reasoning.values import ReasoningPath
+from hopwalk.scorers.ntp.model import NtpScorer
+from hopwalk.scorers.ntp.rules import decoded_rules
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class UsedRule:
 
     `weight` is its part in the shares of all paths, each times the probability of its answer, so that unlikely answers count
     little; `queries` is the number of queries it helps to answer. A model that consists of rules, NeuralLP or DRUM, has its own
-    weight for each; then there are neither queries nor examples.
+    weight for each, and NTP-λ its confidence; then there are neither queries nor examples.
     """
 
     rule: Rule
@@ -73,6 +75,8 @@ def used_rules(
     dataset = model.dataset
     if isinstance(model, ScorerModel) and isinstance(model.scorer, RuleScorer):
         return _learnt_rules(model.scorer, dataset, relation_id, k)
+    if isinstance(model, ScorerModel) and isinstance(model.scorer, NtpScorer):
+        return _proving_rules(model.scorer, dataset, relation_id, k)
     if not model.max_hops:
         raise DataError("an embedding model has no paths, so it uses no rules", remedy="Ask a propagation model or a walker.")
     name, is_inverse = relation_label(dataset, relation_id)
@@ -104,6 +108,16 @@ def _learnt_rules(scorer: RuleScorer, dataset: Dataset, relation_id: int, k: int
     for soft in soft_rules(scorer, dataset.relations, relation_id, num_rules=k):
         rule = Rule(soft.head[0], soft.body, soft.head[1])
         found.append(UsedRule(rule, counter.count(rule), soft.weight, 0, ()))
+    return found
+
+
+def _proving_rules(scorer: NtpScorer, dataset: Dataset, relation_id: int, k: int) -> list[UsedRule]:
+    """The rules of a prover by the relations nearest to their predicates, the highest confidence first."""
+    counter, found = RuleCounter(dataset.facts, dataset), []
+    for decoded in decoded_rules(scorer, relation_id, num_rules=k):
+        name, is_inverse = relation_label(dataset, decoded.head)
+        rule = Rule(name, tuple(relation_label(dataset, step) for step in decoded.body), is_inverse)
+        found.append(UsedRule(rule, counter.count(rule), decoded.confidence, 0, ()))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 INVERSE = "⁻¹"  # at the end of a relation: its inverse
@@ -20,18 +20,19 @@ def fact_text(head: str, relation: str, tail: str = "?") -> str:
 
 @dataclass(frozen=True)
 class Edge:
-    """A step of a path: along a relation to an entity, or against its arrow."""
+    """A step of a path: along a relation to an entity, or against its arrow. `key` is the entity's label in the facts."""
 
     relation: str
     entity: str
     is_inverse: bool = False
+    key: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"←{self.relation}— {self.entity}" if self.is_inverse else f"—{self.relation}→ {self.entity}"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; a server makes thousands a second, so not by `asdict`, which copies deeply."""
-        return {"relation": self.relation, "entity": self.entity, "is_inverse": self.is_inverse}
+        return {"relation": self.relation, "entity": self.entity, "is_inverse": self.is_inverse, "key": self.key}
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hopwalk.learning.run import Run, write_text
-from hopwalk.scorers.models import has_rules, is_propagation
+from hopwalk.learning.run import Run
+from hopwalk.scorers.models import has_rules, is_ntp, is_propagation
 
 ENDING = """
 All settings are in `settings.toml`, the course of training in `history.jsonl`. The scorer knows only its data: what is missing or
@@ -26,9 +26,9 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
         "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows.items())
     )
     if about.get("reliability"):
-        write_text(run.path / "reliability.svg", reliability_svg(about["reliability"]["bins"]))
+        run.write_text("reliability.svg", reliability_svg(about["reliability"]["bins"]))
         text += "\n![Share of true candidates by predicted probability](reliability.svg)\n"
-    write_text(run.path / "card.md", text + ENDING)
+    run.write_text("card.md", text + ENDING)
 
 
 def _ensemble_rows(about: dict[str, Any]) -> tuple[str, dict[str, str]]:
@@ -50,6 +50,8 @@ def _scorer_rows(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:
         return "Propagation", _propagation_rows(run, about) | dev
     if has_rules(run.settings):
         return settings.model, _rule_rows(run, about) | dev
+    if is_ntp(run.settings):
+        return "NTP-λ", _ntp_rows(run, about) | dev
     return settings.model, {
         "recipe": f"{settings.recipe}: {settings.loss} loss, {settings.optimizer} {settings.learning_rate:g}",
         "dimension": f"{settings.dimension}",
@@ -72,6 +74,19 @@ def _rule_rows(run: Run, about: dict[str, Any]) -> dict[str, str]:
         "seed": f"{own.seed}",
         "training": f"{about['status']}: {own.queries:,} queries in both directions, {about.get('seconds', 0):.0f} s; "
         f"best of {own.evaluations} evaluations on dev: number {about.get('best_epoch', 0)}",
+    }
+
+
+def _ntp_rows(run: Run, about: dict[str, Any]) -> dict[str, str]:
+    own = run.settings.ntp
+    ranks_by = {"prover": "the best proof", "mean": "the mean of the best proof and ComplEx"}
+    return {
+        "a score is": ranks_by.get(own.ranks_by, "the larger one of the best proof and ComplEx"),
+        "rules": f"{own.copies} of each template: {own.templates}",
+        "dimension": f"{own.dimension}",
+        "seed": f"{own.seed}",
+        "training": f"{about['status']} after {about.get('epochs', 0)} epochs, {about.get('seconds', 0):.0f} s; "
+        f"best epoch {about.get('best_epoch', 0)}",
     }
 
 

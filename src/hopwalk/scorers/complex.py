@@ -17,12 +17,12 @@ class ComplEx(ProductScorer):
     def query_vectors(self, heads: Tensor, relations: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """`head ∘ relation` in complex numbers; its real product with the tail's embedding is the score [Q, 2D]."""
         rate = self.settings.input_dropout
-        return _product(dropout(heads, rate, generator), dropout(relations, rate, generator))
+        return complex_product(dropout(heads, rate, generator), dropout(relations, rate, generator))
 
     def pair_vectors(self, heads: Tensor, tails: Tensor) -> Tensor:
         """`conj(head) ∘ tail` in complex numbers; its real product with the relation's embedding is the score [N, 2D]."""
         real, imaginary = heads.chunk(2, dim=1)
-        return _product(torch.cat([real, -imaginary], dim=1), tails)
+        return complex_product(torch.cat([real, -imaginary], dim=1), tails)
 
     def moduli(self, embeddings: Tensor) -> Tensor:
         """The absolute values of the complex components [N, D]."""
@@ -30,7 +30,7 @@ class ComplEx(ProductScorer):
         return (real.square() + imaginary.square() + 1e-20).sqrt()  # the square root has no gradient at zero
 
 
-def _product(left: Tensor, right: Tensor) -> Tensor:
+def complex_product(left: Tensor, right: Tensor) -> Tensor:
     """The component-wise product of complex numbers."""
     left_real, left_imaginary = left.chunk(2, dim=1)
     right_real, right_imaginary = right.chunk(2, dim=1)

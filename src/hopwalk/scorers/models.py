@@ -15,7 +15,7 @@ from hopwalk.scorers.conve import ConvE
 from hopwalk.scorers.distmult import DistMult
 from hopwalk.utils.text import fold_name
 
-PROPAGATION, NEURAL_LP, DRUM = "propagation", "neural-lp", "drum"
+PROPAGATION, NEURAL_LP, DRUM, NTP = "propagation", "neural-lp", "drum", "ntp"
 MODELS: dict[str, type[ProductScorer]] = {"distmult": DistMult, "complex": ComplEx, "conve": ConvE}
 PYKEEN = "pykeen:"
 
@@ -34,7 +34,7 @@ def build_scorer(
         return PykeenScorer.build(num_entities, num_relations, settings, facts)
     model = MODELS.get(fold_name(settings.model))
     if model is None:
-        names = [*MODELS, PROPAGATION, NEURAL_LP, DRUM]
+        names = [*MODELS, PROPAGATION, NEURAL_LP, DRUM, NTP]
         known = f"Scorers are: {', '.join(names)}, and the models of PyKEEN, e.g. pykeen:TransE."
         raise UnknownNameError(
             f"there is no scorer {settings.model!r}", remedy=did_you_mean(settings.model.lower(), names) or known
@@ -43,7 +43,7 @@ def build_scorer(
 
 
 def build_any_scorer(dataset: Dataset, settings: Settings) -> Scorer:
-    """The scorer that the settings name, a one-hop model, propagation or soft rules, with fresh parameters."""
+    """The scorer that the settings name, a one-hop model, propagation, soft rules or a prover, with fresh parameters."""
     size = len(dataset.entities), len(dataset.relations)
     graph = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
     if is_propagation(settings):
@@ -54,6 +54,10 @@ def build_any_scorer(dataset: Dataset, settings: Settings) -> Scorer:
         from hopwalk.propagation.rule_scorer import RuleScorer
 
         return RuleScorer(*size, settings.rules, graph.facts, is_drum=fold_name(settings.scorer.model) == DRUM)
+    if is_ntp(settings):
+        from hopwalk.scorers.ntp.model import NtpScorer
+
+        return NtpScorer(*size, settings.ntp, graph.facts)
     return build_scorer(*size, settings.scorer, dataset.facts)
 
 
@@ -65,3 +69,8 @@ def is_propagation(settings: Settings) -> bool:
 def has_rules(settings: Settings) -> bool:
     """Whether the scorer is NeuralLP or DRUM."""
     return fold_name(settings.scorer.model) in (fold_name(NEURAL_LP), DRUM)
+
+
+def is_ntp(settings: Settings) -> bool:
+    """Whether the scorer is NTP-λ."""
+    return fold_name(settings.scorer.model) == NTP

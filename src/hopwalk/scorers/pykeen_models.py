@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from hopwalk.config.settings import ScorerSettings
 from hopwalk.data.triples import Triples
 from hopwalk.errors import MissingPackageError, SettingsError, UnknownNameError, did_you_mean
+from hopwalk.utils.files import parse_toml
 from hopwalk.utils.quiet import quiet
 
 WITH_INVERSES = "create_inverse_triples"  # our own model option: whether inverse relations have their own embeddings
@@ -80,8 +80,8 @@ def _checked_options(kind: Any, text: str) -> dict[str, Any]:
     from others, and some parts of PyKEEN take the names of files to unpickle.
     """
     try:
-        options: dict[str, Any] = tomllib.loads(f"options = {{{text}}}")["options"]
-    except (ValueError, KeyError, RecursionError) as error:
+        options: dict[str, Any] = parse_toml(f"options = {{{text}}}")["options"]
+    except (ValueError, KeyError) as error:
         remedy = "Write it in TOML, for example: scoring_fct_norm = 2, entity_initializer = 'xavier_uniform'."
         raise SettingsError(f"scorer.model_options = {text!r} is not valid: {error}", remedy=remedy) from None
     parameters = inspect.signature(kind.__init__).parameters.values()

@@ -13,13 +13,15 @@ from hopwalk.errors import RunError, SettingsError
 from hopwalk.learning.calibration import Calibration, calibrate, calibration_of, measure_reliability
 from hopwalk.learning.callbacks import Callback, MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
 from hopwalk.learning.run import FINISHED, Run, copy_run, refuse_used_folder
-from hopwalk.learning.scorer import Scorer
+from hopwalk.learning.scorer import PathScorer, Scorer
 from hopwalk.learning.training import Learner, best_arrays, load_arrays, train
 from hopwalk.scorers.base import ProductScorer, TrainableScorer
 from hopwalk.scorers.card import write_card
 from hopwalk.scorers.ensemble import Ensemble, choose_weights
-from hopwalk.scorers.models import PROPAGATION, build_any_scorer, has_rules, is_propagation
+from hopwalk.scorers.models import PROPAGATION, build_any_scorer, has_rules, is_ntp, is_propagation
+from hopwalk.scorers.path_ensemble import PathEnsemble
 from hopwalk.scorers.training import ScorerLearner
+from hopwalk.utils.files import locked
 
 SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
 
@@ -42,27 +44,28 @@ def train_into(
     """
     scorer = scorer or build_any_scorer(dataset, settings)
     callbacks = [*callbacks, TensorBoard(path / "tensorboard")] if tensorboard else callbacks
-    run = Run.find(path, dataset, settings, kind=SCORER, groups=setting_groups(settings)) if resume else None
-    run = run or Run.begin(path, dataset, settings, kind=SCORER, resume=resume)
-    if run.is_finished:
-        return run, load_scorer(path)
-    trained_on = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
-    learner = _learner(scorer, trained_on, settings)
-    if make_callbacks is not no_callbacks:
-        callbacks = [*callbacks, *make_callbacks(replace(training_plan(settings), forecast=learner.forecast()))]
-    outcome = train(run, learner, callbacks)
-    if outcome is not None:
-        describe(run, scorer, trained_on, outcome)
-        if outcome["status"] == FINISHED:
-            run.checkpoint_path.unlink(missing_ok=True)
-    return run, scorer
+    with locked(path):
+        run = Run.find(path, dataset, settings, kind=SCORER, groups=setting_groups(settings)) if resume else None
+        run = run or Run.begin(path, dataset, settings, kind=SCORER, resume=resume)
+        if run.is_finished:
+            return run, load_scorer(path)
+        trained_on = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
+        learner = _learner(scorer, trained_on, settings)
+        if make_callbacks is not no_callbacks:
+            callbacks = [*callbacks, *make_callbacks(replace(training_plan(settings), forecast=learner.forecast()))]
+        outcome = train(run, learner, callbacks)
+        if outcome is not None:
+            describe(run, scorer, trained_on, outcome)
+        return run, scorer
 
 
 def setting_groups(settings: Settings) -> list[str]:
     """The groups of settings that make a scorer what it is."""
     if is_propagation(settings):
         return ["scorer", "propagation"]
-    return ["scorer", "rules"] if has_rules(settings) else ["scorer"]
+    if has_rules(settings):
+        return ["scorer", "rules"]
+    return ["scorer", "ntp"] if is_ntp(settings) else ["scorer"]
 
 
 def training_plan(settings: Settings) -> TrainingPlan:
@@ -71,7 +74,7 @@ def training_plan(settings: Settings) -> TrainingPlan:
         return TrainingPlan(PROPAGATION, settings.propagation.evaluations, unit="part")
     if has_rules(settings):
         return TrainingPlan(SCORER, settings.rules.evaluations, unit="part")
-    return TrainingPlan(SCORER, settings.scorer.epochs)
+    return TrainingPlan(SCORER, settings.ntp.epochs if is_ntp(settings) else settings.scorer.epochs)
 
 
 def _learner(scorer: Scorer, dataset: Dataset, settings: Settings) -> Learner:
@@ -81,9 +84,13 @@ def _learner(scorer: Scorer, dataset: Dataset, settings: Settings) -> Learner:
     from hopwalk.propagation.rule_training import RuleLearner
     from hopwalk.propagation.scorer import PropagationScorer
     from hopwalk.propagation.training import PropagationLearner
+    from hopwalk.scorers.ntp.model import NtpScorer
+    from hopwalk.scorers.ntp.training import NtpLearner
 
     if isinstance(scorer, RuleScorer):
         return RuleLearner(settings.scorer.model, scorer, dataset, settings.rules)
+    if isinstance(scorer, NtpScorer):
+        return NtpLearner(settings.scorer.model, scorer, dataset, settings.ntp)
     assert isinstance(scorer, PropagationScorer)
     return PropagationLearner(scorer, dataset, settings.propagation)
 
@@ -100,7 +107,7 @@ def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]
     calibrated = {"calibration": asdict(scorer.calibration), "reliability": reliability.to_dict() if reliability else None}
     about = run.about | outcome | calibrated
     write_card(run, about)
-    run.write_about(about)  # last, so that a finished run is complete
+    run.finish(about)
 
 
 def load_scorer(path: str | Path) -> Scorer:
@@ -131,24 +138,31 @@ def combine_into(path: Path, members: Sequence[str | Path]) -> Run:
             raise RunError(problem, path=run.path, remedy="Combine runs that were all trained on it, or runs that were not.")
     dataset = first.dataset.with_valid_in_training() if first.settings.scorer.train_on_valid else first.dataset
     scorers = [load_scorer(member) for member in members]
-    ensemble = Ensemble(scorers, choose_weights(scorers, dataset))
+    ensemble = ensemble_of(scorers, choose_weights(scorers, dataset))
     names = [f"{number}-{run.settings.scorer.model.replace(':', '-')}" for number, run in enumerate(runs, start=1)]
     for name, run in zip(names, runs, strict=True):
         copy_run(run.path, path / "members" / name)
     folders = [run.path.resolve().name for run in runs]
     about = {"kind": ENSEMBLE, "status": "begun", "members": names, "weights": ensemble.weights, "combined_from": folders}
-    combined = Run.create(path, first.dataset, first.settings, about)
-    describe(combined, ensemble, dataset, {"status": FINISHED})
+    with locked(path):
+        combined = Run.create(path, first.dataset, first.settings, about)
+        describe(combined, ensemble, dataset, {"status": FINISHED})
     return combined
 
 
-def _load_ensemble(run: Run) -> Ensemble:
+def ensemble_of(members: Sequence[Scorer], weights: Sequence[float] | None = None) -> Ensemble | PathEnsemble:
+    """An ensemble of scorers; if all are made of walks, one that knows the paths behind its scores."""
+    made_of_walks = [member for member in members if isinstance(member, PathScorer)]
+    return PathEnsemble(made_of_walks, weights) if len(made_of_walks) == len(members) else Ensemble(members, weights)
+
+
+def _load_ensemble(run: Run) -> Ensemble | PathEnsemble:
     names = run.about.get("members")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and Path(name).name == name for name in names):
         raise RunError("run.json is damaged: the members of the ensemble are missing", path=run.path, remedy="Combine it again.")
     for name in names:
         Run.open(run.path / "members" / name).require_same_data(run.dataset)
-    ensemble = Ensemble([load_scorer(run.path / "members" / name) for name in names], _weights(run, len(names)))
+    ensemble = ensemble_of([load_scorer(run.path / "members" / name) for name in names], _weights(run, len(names)))
     ensemble.calibration = calibration_of(run) or Calibration()
     ensemble.eval()
     return ensemble

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -11,6 +10,7 @@ from typing import Any
 
 from hopwalk.config.settings import Settings, changed, dotted_names
 from hopwalk.errors import SettingsError, did_you_mean
+from hopwalk.utils.files import parse_toml, read_text
 from hopwalk.utils.text import fold_name
 
 READY = ("paper", "modern")
@@ -53,8 +53,8 @@ def load_space(space: str | Path, what: str, settings: Settings, fixed: Sequence
     """
     text = _text(space)
     try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        tables = parse_toml(text)
+    except ValueError as error:
         raise SettingsError(f"this is not valid TOML ({error})", path=space) from None
     names = [what] if what in (WALKER, PROPAGATION) else ["scorer", fold_name(what)]
     found: Space = {}
@@ -75,7 +75,7 @@ def _text(space: str | Path) -> str:
     if str(space) in READY:
         return resources.files("hopwalk.config").joinpath("presets", "spaces", f"{space}.toml").read_text(encoding="utf-8")
     try:
-        return Path(space).read_text(encoding="utf-8")
+        return read_text(Path(space))
     except (OSError, UnicodeDecodeError) as error:
         remedy = did_you_mean(str(space), READY) or f"Spaces are {' and '.join(READY)}, or a TOML file."
         raise SettingsError(f"the space cannot be read ({error})", path=space, remedy=remedy) from None

@@ -18,10 +18,11 @@ from hopwalk.config.settings import Settings, changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError, DivergedError, MissingPackageError, SavedFileError, SettingsError
 from hopwalk.learning.callbacks import MakeCallbacks, no_callbacks
-from hopwalk.learning.run import Run, write_text
+from hopwalk.learning.run import Run
 from hopwalk.scorers import runs as scorer_runs
 from hopwalk.tuning.spaces import WALKER, Choice, Space, load_space, space_json
 from hopwalk.utils.charts import bar_chart
+from hopwalk.utils.files import write_text
 from hopwalk.utils.text import fold_name
 from hopwalk.walker import runs as walker_runs
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,36 +13,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hopwalk.errors import SavedFileError
+from hopwalk.utils.files import parse_json, prepared, require_regular
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 DTYPES: dict[str, type[np.generic]] = {"I32": np.int32, "I64": np.int64, "U8": np.uint8, "F32": np.float32, "F64": np.float64}
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 DAMAGED = "Make it again, or copy it again from where it was made."
 
 
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends without an error, and vanishes otherwise."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
-    try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def saving(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Write the arrays and a JSON-able `metadata` beside `path`, to take its place when the block ends without an error.
+
+    Gives the checksum of the arrays and the SHA-256 of the file. The format is that of safetensors: the length of the header, the
+    header in JSON, then the arrays; those with the largest elements first, so that each is aligned.
+    """
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    names = sorted(contiguous, key=lambda name: (-contiguous[name].itemsize, name))
+    checksum = _checksum(contiguous)
+    header: dict[str, Any] = {"__metadata__": {"hopwalk": json.dumps({**metadata, "checksum": checksum}, sort_keys=True)}}
+    end = 0
+    for name in names:
+        array, start = contiguous[name], end
+        end = start + array.nbytes
+        header[name] = {"dtype": DTYPE_NAMES[array.dtype.type], "shape": list(array.shape), "data_offsets": [start, end]}
+    described = json.dumps(header, separators=(",", ":")).encode()
+    described += b" " * (-len(described) % 8)
+    chunks: list[bytes | memoryview] = [
+        len(described).to_bytes(8, "little"),
+        described,
+        *(contiguous[name].reshape(-1).view(np.uint8).data.cast("B") for name in names),
+    ]
+    with prepared(path, chunks, 8 + len(described) + end) as digest:
+        yield checksum, digest
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> int:
     """Write the arrays and a JSON-able `metadata` to one file, whole or not at all; the checksum of the arrays."""
-    from safetensors.numpy import save_file
-
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    checksum = _checksum(contiguous)
-    described = json.dumps({**metadata, "checksum": checksum}, sort_keys=True)
-    with atomic_path(path) as temporary:
-        save_file(contiguous, temporary, metadata={"hopwalk": described})
-    return checksum
+    with saving(path, arrays, metadata) as (checksum, _):
+        return checksum
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> int:
@@ -63,12 +70,13 @@ class ArrayFile:
 
         self.path = path
         try:
+            require_regular(path)
             path.open("rb").close()
         except OSError as error:
             raise SavedFileError(f"the file cannot be opened ({error.strerror})", path=path, remedy=DAMAGED) from None
         try:
             with safe_open(path, framework="numpy") as checked:  # checks that the header and the sizes agree
-                metadata = json.loads((checked.metadata() or {}).get("hopwalk", "{}"))
+                metadata = parse_json((checked.metadata() or {}).get("hopwalk", "{}"))
             self._arrays = _map_arrays(path)
         except (SafetensorError, OSError, ValueError) as error:
             raise SavedFileError(f"this is not a whole hopwalk file ({error})", path=path, remedy=DAMAGED) from None
@@ -117,7 +125,7 @@ def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:
     # safetensors copies when it gives numpy arrays; its layout (length, JSON header, raw bytes) is simple enough to map.
     with path.open("rb") as file:
         header_size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(header_size))
+        header = parse_json(file.read(header_size))
     header.pop("__metadata__", None)
     # As a plain array: slices of a memmap object run Python code. It stays mapped and read-only.
     body = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))[8 + header_size :]

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
+
+# C1 controls, marks and overrides of direction, line and paragraph separators, tags, and others that cannot be seen
+UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """JSON for machines, in which characters that steer a terminal or turn the direction of text are escaped.
+
+    >>> json_text({"name": "é \u202egnp.exe"})
+    '{"name": "é \\\\u202egnp.exe"}'
+    """
+    return UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def counted(count: int, noun: str) -> str:

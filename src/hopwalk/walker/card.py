@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopwalk.learning.run import Run, write_text
+from hopwalk.learning.run import Run
 
 
 def write_card(run: Run, about: dict[str, Any]) -> None:
@@ -26,8 +26,8 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
         "dev MRR (tails, filtered without test facts)": "no dev queries" if mrr is None else f"{100 * mrr:.2f}",
         "answers are ranked by": "the probability of the policy's paths, as in the paper; the scorer has no part in it",
     }
-    write_text(
-        run.path / "card.md",
+    run.write_text(
+        "card.md",
         f"# A walker on {data.name}\n\n"
         f"A policy that walks from the head of a query to its answers, made by hopwalk {about['hopwalk']} from "
         f"{len(data.facts):,} facts about {len(data.entities):,} entities and {len(data.relations):,} relations. "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.errors import DataError, HopwalkError, RunError, SettingsError
 from hopwalk.learning.calibration import calibration_about, calibration_of
 from hopwalk.learning.callbacks import MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
-from hopwalk.learning.run import FINISHED, INTERRUPTED, Run, copy_run
+from hopwalk.learning.run import INTERRUPTED, Run, copy_run
 from hopwalk.learning.scorer import Scorer
 from hopwalk.learning.training import begin_with, best_arrays, load_arrays, train
 from hopwalk.scorers import runs as scorer_runs
 from hopwalk.scorers.models import build_any_scorer
+from hopwalk.utils.files import digest_of, locked
 from hopwalk.walker.card import write_card
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.environment import Environment
@@ -64,26 +64,27 @@ def train_into(
     parameters = _initial_parameters(Run.open(start), environment) if start else None
     board = [TensorBoard(path / "tensorboard")] if tensorboard else []
     about = {STARTED_FROM: started_from} if started_from else {}
-    run = run or Run.begin(path, dataset, settings, kind=WALKER, resume=resume, about=about)
-    if scorer is not None:
-        scorer = _place_scorer(path, dataset, settings, scorer_run, scorer, make_callbacks)
-        if scorer is None:
-            run.write_about(run.about | {"status": INTERRUPTED})
+    with locked(path):
+        run = run or Run.begin(path, dataset, settings, kind=WALKER, resume=resume, about=about)
+        if run.is_finished:  # by another process, in the meantime
             return run
-    expected = forecast(environment.graph, len(trained_on.train), settings, has_scorer=scorer is not None)
-    callbacks = [*make_callbacks(TrainingPlan(WALKER, settings.walker.epochs, expected)), *board]
-    learner = WalkerLearner(environment, trained_on, settings, Shaping(scorer) if scorer else None)
-    if parameters and not run.checkpoint_path.exists():
-        begin_with(run, learner, parameters)
-    outcome = train(run, learner, callbacks)
-    if outcome is None:  # interrupted before it was as far as it had been before
+        if scorer is not None:
+            scorer = _place_scorer(path, dataset, settings, scorer_run, scorer, make_callbacks)
+            if scorer is None:
+                run.write_about(run.about | {"status": INTERRUPTED})
+                return run
+        expected = forecast(environment.graph, len(trained_on.train), settings, has_scorer=scorer is not None)
+        callbacks = [*make_callbacks(TrainingPlan(WALKER, settings.walker.epochs, expected)), *board]
+        learner = WalkerLearner(environment, trained_on, settings, Shaping(scorer) if scorer else None)
+        if parameters and not run.checkpoint_path.exists():
+            begin_with(run, learner, parameters)
+        outcome = train(run, learner, callbacks)
+        if outcome is None:  # interrupted before it was as far as it had been before
+            return run
+        outcome = run.about | outcome | calibration_about(Decoder(environment, settings).scores, trained_on)
+        write_card(run, outcome)
+        run.finish(outcome)
         return run
-    outcome = run.about | outcome | calibration_about(Decoder(environment, settings).scores, trained_on)
-    write_card(run, outcome)
-    run.write_about(outcome)  # last: a run that is called finished is complete
-    if outcome["status"] == FINISHED:
-        run.checkpoint_path.unlink(missing_ok=True)
-    return run
 
 
 def _check_scorer(dataset: Dataset, settings: Settings, scorer_run: Path | None) -> Scorer:
@@ -110,7 +111,7 @@ def _describe_start(start: Run, dataset: Dataset, settings: Settings) -> dict[st
     before = start.about.get(STARTED_FROM, {})
     return {
         "folder": start.path.resolve().name,
-        "weights_sha256": hashlib.sha256(start.weights_path.read_bytes()).hexdigest(),
+        "weights_sha256": digest_of(start.weights_path),
         "epochs": start.about.get("epochs", 0) + before.get("epochs", 0),
         "seconds": start.about.get("seconds", 0.0) + before.get("seconds", 0.0),
     }

@@ -10,26 +10,29 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.responses import FileResponse, PlainTextResponse, Response
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from hopwalk import __version__
 from hopwalk.errors import UnknownNameError
+from hopwalk.reasoning.drawing import draw_paths
+from hopwalk.reasoning.values import Edge, ReasoningPath
 from hopwalk.web import schemas
 from hopwalk.web.engine import Engine, OverloadedError, Task
-from hopwalk.web.limits import MOST_CHARACTERS, MOST_FOUND, MOST_OF_RUN, MOST_TYPED, Limits
+from hopwalk.web.limits import MOST_CHARACTERS, MOST_FOUND, MOST_OF_RUN, MOST_OFFSET, MOST_TYPED, Limits
 from hopwalk.web.metrics import Metrics
 from hopwalk.web.middleware import RequestMiddleware
-from hopwalk.web.problems import RequestError, add_handlers, responses_of
+from hopwalk.web.problems import JSONResponse, RequestError, add_handlers, responses_of
 from hopwalk.web.runs import RunView
-from hopwalk.web.tasks import Asking, Explaining
+from hopwalk.web.tasks import Asking, Describing, Explaining
 
 STATIC = Path(__file__).parent / "static"
 API = "/api/v1"
 RunName = Annotated[str | None, Query(max_length=MOST_OF_RUN, description="The run to ask. Default: the first run.")]
 Typed = Annotated[str, Query(max_length=MOST_TYPED, description="The beginning of a name, or part of it; empty for all names.")]
+EntityName = Annotated[str, Query(min_length=1, max_length=MOST_CHARACTERS, description="The entity, by label or by name.")]
 Limit = Annotated[int, Query(ge=1, le=MOST_FOUND, description="Maximum number of results.")]
 
 
@@ -134,6 +137,10 @@ class Handlers:
                 404, "unknown_name", f"{error.problem}.", remedy=error.remedy, field=field, suggestions=near
             ) from None
 
+    async def about(self, run: RunView) -> dict[str, Any]:
+        """The description of a run; made by the engine if it is not made yet, since it asks queries."""
+        return run.about if "about" in vars(run) else await self.run_task(Describing(run), None)
+
     async def run_task(self, task: Task, input_: Any) -> Any:
         """The engine's result for a task; an error if it takes too long."""
         try:
@@ -165,26 +172,64 @@ def _api(handlers: Handlers) -> APIRouter:
 
     @router.post("/explain", response_model=schemas.ExplainBody, responses=errors)
     async def explain(query: schemas.ExplainRequest) -> Response:
-        """Why an entity is an answer: its paths, their rules, and how often these hold; or why not."""
+        """Why an entity is an answer: its paths, their rules, and how often these hold; or why not. `draw` draws the paths."""
         run = handlers.run(query.run)
         ends = {"head": query.head, "tail": query.tail}
         head, tail = [run.dataset.entities[await handlers.entity(run, text, field)] for field, text in ends.items()]
         relation = run.reasoner.names.relation_key(await handlers.relation(run, query.relation))
         return JSONResponse({"run": run.name} | await handlers.run_task(Explaining(run, query.paths), (head, relation, tail)))
 
+    @router.post("/draw", response_model=schemas.DrawBody, responses=responses_of(413))
+    async def draw(query: schemas.DrawRequest) -> Response:
+        """Paths of `ask` or `explain` as a drawing that is no wider than the width: SVG without scripts."""
+        return JSONResponse({"drawing": await asyncio.to_thread(_drawn, query)})
+
     _add_searches(router, handlers)
+    _add_profiles(router, handlers)
 
     @router.get("/runs", response_model=schemas.RunsBody)
     async def list_runs() -> Response:
         """The runs of this server."""
-        return JSONResponse({"runs": [run.about for run in handlers.runs.values()]})
+        return JSONResponse({"runs": [await handlers.about(run) for run in handlers.runs.values()]})
 
     @router.get("/runs/{run}", response_model=schemas.RunBody, responses=responses_of(404))
     async def show_run(run: str) -> Response:
         """The card of a run."""
-        return JSONResponse(handlers.run(run).about)
+        return JSONResponse(await handlers.about(handlers.run(run)))
 
     return router
+
+
+def _drawn(query: schemas.DrawRequest) -> str:
+    paths = [
+        ReasoningPath(query.head, tuple(Edge(**edge.model_dump()) for edge in path.edges), path.share) for path in query.paths
+    ]
+    return draw_paths(paths, width=query.width, head_key=query.key)
+
+
+def _add_profiles(router: APIRouter, handlers: Handlers) -> None:
+    @router.get("/profile", response_model=schemas.ProfileBody, responses=responses_of(404))
+    async def profile(entity: EntityName, run: RunName = None) -> Response:
+        """An entity: its facts by relation, the first of each, and the entities that share most of them."""
+        view = handlers.run(run)
+        key = view.dataset.entities[await handlers.entity(view, entity, "entity")]
+        found = await asyncio.to_thread(view.reasoner.profile, key)
+        return JSONResponse({"run": view.name} | found.to_dict())
+
+    @router.get("/facts", response_model=schemas.FactsBody, responses=responses_of(404))
+    async def list_facts(
+        entity: EntityName,
+        relation: Annotated[str, Query(min_length=1, max_length=MOST_CHARACTERS, description="With ⁻¹ at its end, its inverse.")],
+        offset: Annotated[int, Query(ge=0, le=MOST_OFFSET, description="The number of facts to skip.")] = 0,
+        run: RunName = None,
+        limit: Limit = 50,
+    ) -> Response:
+        """Known facts of an entity with a relation, a page at a time, in the order of labels."""
+        view = handlers.run(run)
+        key = view.dataset.entities[await handlers.entity(view, entity, "entity")]
+        name = view.reasoner.names.relation_key(await handlers.relation(view, relation))
+        found = await asyncio.to_thread(view.reasoner.facts, key, name, offset=offset, limit=limit)
+        return JSONResponse(found.to_dict())
 
 
 def _add_searches(router: APIRouter, handlers: Handlers) -> None:

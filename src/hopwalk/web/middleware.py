@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import re
 from collections.abc import Iterable, MutableMapping
 from time import perf_counter
 from typing import Any
@@ -39,6 +40,7 @@ class RequestMiddleware:
     def __init__(self, app: ASGIApp, *, hosts: Iterable[str], metrics: Metrics, seconds: float) -> None:
         self._app, self._metrics, self._seconds = app, metrics, seconds
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
+        self.is_stopping = False  # new requests are refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -58,7 +60,7 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                added = HEADERS | {"Cache-Control": caching}
+                added = HEADERS | {"Cache-Control": caching} | ({"Connection": "close"} if self.is_stopping else {})
                 message["headers"] = [*message["headers"], *((key.lower().encode(), added[key].encode()) for key in added)]
             await send(message)
 
@@ -78,8 +80,13 @@ class RequestMiddleware:
     def _check(self, scope: Scope) -> None:
         if len(scope["raw_path"]) + len(scope["query_string"]) > MOST_URL_BYTES:
             raise RequestError(414, "url_too_long", f"The address is longer than {MOST_URL_BYTES:,} bytes.")
+        names = [name for name, _ in scope["headers"]]
+        if b"content-length" in names and b"transfer-encoding" in names:  # a proxy may have read another body
+            raise RequestError(400, "bad_request", "The request has both Content-Length and Transfer-Encoding.")
+        if self.is_stopping:
+            raise RequestError(503, "stopping", "The server is stopping.", remedy="Try again in a second.", retry=True)
         name = host_name(_headers(scope).get(b"host", b"").decode("latin-1"))
-        if name not in self._hosts and not _is_address(name):
+        if names.count(b"host") != 1 or (name not in self._hosts and not _is_address(name)):
             remedy = "If it should be one, start the server with this name as an allowed host."
             raise RequestError(400, "unknown_host", "The Host header is not a name of this server.", remedy=remedy)
 
@@ -126,12 +133,11 @@ def _headers(scope: Scope) -> dict[bytes, bytes]:
 def host_name(host: str) -> str:
     """The name or address in a Host header, without the port.
 
-    >>> host_name("Example.org:8000"), host_name("[::1]:8000"), host_name("127.0.0.1")
-    ('example.org', '::1', '127.0.0.1')
+    >>> host_name("Example.org:8000"), host_name("[::1]:8000"), host_name("127.0.0.1"), host_name("[::1].evil.com")
+    ('example.org', '::1', '127.0.0.1', '')
     """
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].rstrip(".").lower()
+    found = re.fullmatch(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::\d*)?", host)
+    return (found[1] or found[2] or "").rstrip(".").lower() if found else ""
 
 
 def _is_address(name: str) -> bool:

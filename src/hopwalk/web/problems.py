@@ -7,9 +7,21 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse as PlainJSONResponse
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+
+from hopwalk.utils.text import json_text
+
+
+class JSONResponse(PlainJSONResponse):
+    """JSON in which control characters and those that turn the direction of text are escaped."""
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return json_text(content).encode()
+
 
 RETRY = {"Retry-After": "1"}
 

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.names import NameIndex
 from hopwalk.data.triples import Triples
+from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.reasoning.reasoner import Reasoner
 from hopwalk.reasoning.values import INVERSE
 
-NUM_EXAMPLES = 4
+NUM_EXAMPLES, MOST_TRIED = 3, 12  # example queries, and those that are tried
 LARGE = 200_000  # entities
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,9 +51,8 @@ class RunView:
         """Build the indexes and compile what answers now, not with the first request, which would take too long."""
         self.entities.search(" ")
         self.relations.search(" ")
-        self.entities.near("a")
-        for example in self.about["examples"][:1]:
-            self.reasoner.ask(example["head"], example["relation"])
+        self.entities.near("zzzz")
+        _ = self.about  # asks its examples
 
     async def look_up(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """Call a function that searches names or facts: directly, or in a thread if the graph is large."""
@@ -102,24 +102,50 @@ class RunView:
             "hops": self.reasoner.model.max_hops,
             "ranks_by": self.reasoner.model.ranks_by,
             "valid_mrr": mrr if isinstance(mrr, float) else None,
-            "examples": list(self._examples()),
+            "keeps_underscores": any(has_both_spellings(names) for names in (dataset.entities, dataset.relations)),
+            "examples": self._examples(),
             "card": self.reasoner.card,
         }
 
-    def _examples(self) -> Iterable[dict[str, str]]:
-        """Queries about the most frequent relations, from dev where there is one: their answers are not in the graph."""
+    def _examples(self) -> list[dict[str, Any]]:
+        """Queries with answers about the most frequent relations; those with a path to a new answer come first.
+
+        From dev where there is one: answers to its queries are true and not in the graph.
+        """
+        tried = list(self._tried_queries())
+        found = self.reasoner.ask_many(tried, k=5, num_paths=1) if tried else []
+        examples: list[dict[str, Any]] = []
+        for (head, relation), answers in zip(tried, found, strict=True):
+            ranked = sorted(answers, key=lambda answer: (not answer.paths, answer.is_known, answer.rank))
+            if ranked:
+                example: dict[str, Any] = {
+                    "head": head,
+                    "name": self.dataset.entities.name(self.dataset.entities.id(head)),
+                    "relation": relation,
+                }
+                examples.append(example | {"relation_name": answers.relation, "answer": ranked[0].to_dict()})
+        examples.sort(key=lambda one: (not one["answer"]["paths"], one["answer"]["is_known"]))
+        return examples[:NUM_EXAMPLES]
+
+    def _tried_queries(self) -> Iterable[tuple[str, str]]:
+        """A query of each of the most frequent relations; two of each where there are few."""
         facts: Triples = self.dataset.valid if len(self.dataset.valid) else self.dataset.facts
         counts = np.bincount(facts.relations, minlength=len(self.dataset.relations))
-        for relation in np.argsort(-counts, kind="stable")[:NUM_EXAMPLES].tolist():
-            rows = np.flatnonzero(facts.relations == relation)
-            if len(rows):
-                head = int(facts.heads[rows[len(rows) // 2]])
-                yield {
-                    "head": self.dataset.entities[head],
-                    "name": self.dataset.entities.name(head),
-                    "relation": self.reasoner.names.relation_key(relation),
-                    "relation_name": self.reasoner.names.relation_name(relation),
-                }
+        often = [relation for relation in np.argsort(-counts, kind="stable").tolist() if counts[relation]]
+        each = 1 if len(often) >= NUM_EXAMPLES else NUM_EXAMPLES
+        for relation in often[: MOST_TRIED // each]:
+            heads = np.unique(facts.heads[facts.relations == relation])
+            for part in range(1, min(each, len(heads)) + 1):
+                head = int(heads[(len(heads) * part) // (each + 1)])
+                yield self.dataset.entities[head], self.reasoner.names.relation_key(relation)
+
+
+def has_both_spellings(vocabulary: Vocabulary) -> bool:
+    """Whether two names differ only in blanks and underscores, so that an underscore must not be shown as a blank."""
+    import polars as pl
+
+    names = pl.Series([vocabulary.name(id_) for id_ in range(len(vocabulary))], dtype=pl.String).unique()
+    return names.str.replace_all("_", " ", literal=True).n_unique() < len(names)
 
 
 def load_runs(folders: Sequence[str | Path]) -> dict[str, RunView]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from hopwalk.web.limits import MOST_ANSWERS, MOST_CHARACTERS, MOST_OF_RUN, MOST_PATHS
+from hopwalk.web.limits import MOST_ANSWERS, MOST_CHARACTERS, MOST_DRAWN, MOST_EDGES, MOST_OF_RUN, MOST_PATHS, WIDTHS
 
 
 def _whole(value: Any) -> Any:
@@ -43,12 +43,50 @@ class ExplainRequest(_Request):
     paths: Count = Field(default=5, ge=1, le=MOST_PATHS, description="Maximum number of paths.")
 
 
+class DrawnEdge(BaseModel):
+    """A step of a path to draw."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    relation: str = Field(max_length=MOST_CHARACTERS)
+    entity: str = Field(max_length=MOST_CHARACTERS)
+    is_inverse: bool = False
+    key: str = Field(default="", max_length=MOST_CHARACTERS)
+
+
+class DrawnPath(BaseModel):
+    """A path to draw, as `ask` and `explain` give it."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    share: float = Field(default=1.0, allow_inf_nan=False, description="Paths with a larger share are thicker.")
+    edges: list[DrawnEdge] = Field(max_length=MOST_EDGES)
+
+
+class DrawRequest(BaseModel):
+    """Paths from one entity, and the width that their drawing may have."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    head: str = Field(max_length=MOST_CHARACTERS, description="The readable name of the entity where the paths begin.")
+    key: str = Field(default="", max_length=MOST_CHARACTERS, description="Its label in the data.")
+    paths: list[DrawnPath] = Field(min_length=1, max_length=MOST_DRAWN)
+    width: Count = Field(default=720, ge=WIDTHS[0], le=WIDTHS[1], description="The most pixels from left to right.")
+
+
+class DrawBody(BaseModel):
+    """A drawing: SVG text without scripts, styles and references."""
+
+    drawing: str
+
+
 class EdgeBody(BaseModel):
     """A step of a path."""
 
     relation: str
     entity: str
     is_inverse: bool = Field(description="Whether the step goes against the arrow of the relation.")
+    key: str = Field(description="The entity's label in the data, for requests.")
 
 
 class PathBody(BaseModel):
@@ -104,7 +142,6 @@ class ExplainBody(BaseModel):
     probability: float | None
     why_not: str = Field(description="Why no path reaches it; empty if it is reached.")
     reasons: list[ReasonBody]
-    drawing: str | None = Field(description="A drawing of the paths: SVG text without scripts; null without paths.")
 
 
 class EntityBody(BaseModel):
@@ -112,6 +149,33 @@ class EntityBody(BaseModel):
 
     entity: str = Field(description="Its label in the data, for requests.")
     name: str = Field(description="Its readable name.")
+
+
+class FactsBody(BaseModel):
+    """Known facts of an entity with one relation: those from `offset` on."""
+
+    relation: str = Field(description="The relation's label in the data, with ⁻¹ for the inverse.")
+    name: str = Field(description="The relation's readable name, without ⁻¹.")
+    is_inverse: bool
+    total: int
+    offset: int
+    entities: list[EntityBody]
+
+
+class SimilarBody(EntityBody):
+    """An entity that shares facts with another: the same relation to the same neighbour."""
+
+    shared: int
+    facts: int = Field(description="The number of its own facts.")
+
+
+class ProfileBody(EntityBody):
+    """An entity: its facts by relation, the first few of each, and similar entities."""
+
+    run: str
+    facts: int
+    relations: list[FactsBody]
+    similar: list[SimilarBody]
 
 
 class EntitiesBody(BaseModel):
@@ -142,6 +206,7 @@ class ExampleBody(BaseModel):
     name: str
     relation: str
     relation_name: str
+    answer: AnswerBody = Field(description="Its best new answer, or its best one if all are known.")
 
 
 class RunBody(BaseModel):
@@ -155,6 +220,9 @@ class RunBody(BaseModel):
     hops: int = Field(description="The length of the longest paths; 0 if the model has none.")
     ranks_by: str = Field(description="What the ranking is made of, in words.")
     valid_mrr: float | None = Field(description="MRR of tails on dev.")
+    keeps_underscores: bool = Field(
+        description="Whether names differ only in blanks and underscores, so that both must be shown."
+    )
     examples: list[ExampleBody]
     card: str = Field(description="The run's card, in Markdown.")
 

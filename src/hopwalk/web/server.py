@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from hopwalk.errors import SettingsError
 from hopwalk.web.app import create_app
 from hopwalk.web.limits import MOST_HEADER_BYTES, Limits
+from hopwalk.web.protocol import GracefulServer, protocol_with
 from hopwalk.web.runs import load_runs
 
 
@@ -52,7 +53,7 @@ def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     """The HTTP server of an app: it logs no requests, and finishes those under way before it stops."""
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=protocol_with(limits),
         ws="none",
         lifespan="on",
         log_level="warning",
@@ -62,7 +63,7 @@ def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         timeout_graceful_shutdown=max(int(limits.seconds), 1),
     )
-    return uvicorn.Server(config)
+    return GracefulServer(config, app, limits.seconds)
 
 
 def is_loopback(host: str) -> bool:

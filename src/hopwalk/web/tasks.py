@@ -1,4 +1,4 @@
-"""Tasks of the engine: answer queries, many at once, and explain answers, one at a time."""
+"""Tasks of the engine: answer queries, many at once; explain answers and describe runs, one at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hopwalk.reasoning.drawing import draw_paths
 from hopwalk.web.runs import RunView
 
 
@@ -35,10 +34,17 @@ class Explaining:
     most_at_once: ClassVar[int] = 1
 
     def results(self, inputs: Sequence[tuple[str, str, str]]) -> list[dict[str, Any]]:
-        """The explanation of each answer, with the drawing of its paths."""
-        return [self._explain(*fact) for fact in inputs]
+        """The explanation of each answer."""
+        return [self.run.reasoner.explain(*fact, num_paths=self.num_paths).to_dict() for fact in inputs]
 
-    def _explain(self, head: str, relation: str, tail: str) -> dict[str, Any]:
-        found = self.run.reasoner.explain(head, relation, tail, num_paths=self.num_paths)
-        paths = [reason.path for reason in found.reasons]
-        return found.to_dict() | {"drawing": draw_paths(paths) if paths else None}
+
+@dataclass(frozen=True)
+class Describing:
+    """Describe a run, once: its examples are queries that are asked."""
+
+    run: RunView
+    most_at_once: ClassVar[int] = 64
+
+    def results(self, inputs: Sequence[None]) -> list[dict[str, Any]]:
+        """The description, for each who asked for it."""
+        return [self.run.about for _ in inputs]

@@ -8,16 +8,28 @@ export function element(name, classes = "", ...children) {
   return made;
 }
 
+let keepsUnderscores = false; // whether names of this graph differ only in blanks and underscores
+
+export function keepUnderscores(keeps) {
+  keepsUnderscores = keeps;
+}
+
+/** A name as people read it: with blanks for underscores, unless the graph has both. */
+export function readable(text) {
+  return keepsUnderscores ? text : text.replaceAll("_", " ").trim() || text;
+}
+
 /** A label of the data, isolated from the writing direction around it. It may break after `_`, `/` and `.`. */
-export function label(text, classes = "label") {
-  if (text.length > 300) return element("bdi", classes, text);
-  const parts = text.split(/(?<=[_/.])/u);
-  return element("bdi", classes, ...parts.flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part])));
+export function label(text, classes = "label", as = "bdi") {
+  const shown = readable(text);
+  if (shown.length > 300) return element(as, classes, shown);
+  const parts = shown.split(/(?<=[_/.])/u);
+  return element(as, classes, ...parts.flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part])));
 }
 
 /** A step of a path: `—affects→` or `←affects—`. */
 export function arrow(relation, isInverse) {
-  const short = relation.length > 40 ? "" : " short"; // short labels are not broken
+  const short = relation.length > 28 ? "" : " short"; // short labels are not broken
   const [before, after] = isInverse ? ["←", "—"] : ["—", "→"];
   return element("span", `arrow${short}`, before, label(relation, "relation"), after);
 }
@@ -34,13 +46,26 @@ export function bar(share) {
 /** A probability as text: 71 %, 0.08 %, < 0.01 %. */
 export function percent(share) {
   const value = 100 * share;
-  if (value > 0 && value < 0.01) return "< 0.01 %";
-  if (value < 100 && value >= 99.95) return "> 99.9 %";
-  return `${value >= 10 ? value.toFixed(value >= 99 ? 1 : 0) : value >= 1 ? value.toFixed(1) : value.toFixed(2)} %`;
+  if (value > 0 && value < 0.01) return `<\u00a00.01\u00a0%`;
+  if (value < 100 && value >= 99.95) return `>\u00a099.9\u00a0%`;
+  return `${value >= 10 ? value.toFixed(value >= 99 ? 1 : 0) : value >= 1 ? value.toFixed(1) : value.toFixed(2)}\u00a0%`;
 }
 
 export function number(value) {
   return value.toLocaleString("en-US");
+}
+
+/** `12 facts`, never broken between number and noun. */
+export function counted(value, noun) {
+  const plural = noun.endsWith("y") ? `${noun.slice(0, -1)}ies` : `${noun}s`;
+  return `${number(value)}\u00a0${value === 1 ? noun : plural}`;
+}
+
+export function button(text, classes, act) {
+  const made = element("button", classes, text);
+  made.type = "button";
+  made.addEventListener("click", act);
+  return made;
 }
 
 const SVG = "http://www.w3.org/2000/svg";

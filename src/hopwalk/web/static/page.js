@@ -1,33 +1,28 @@
 // The page: a query in, answers out. The address always holds the whole view.
 import { ApiError, get, post, setToken, takeToken } from "./api.js";
 import { Combobox } from "./combobox.js";
-import { element, label, number } from "./dom.js";
-import { answerItem, entityOption, explanation, problem, relationOption, sentence, splitRelation } from "./views.js";
+import { button, counted, element, keepUnderscores, label, readable } from "./dom.js";
+import { csv, downloads, json, png, svg } from "./download.js";
+import { entityPage } from "./entity.js";
+import { picture } from "./picture.js";
+import { FEW, MANY, follow, go, link, onView, readAddress, view } from "./state.js";
+import { answerItem, entityOption, explanation, isUnlikely, problem, relationOption, sentence } from "./views.js";
+import { welcome } from "./welcome.js";
 
-const FEW = 10;
-const MANY = 50; // after "More answers"
+const KNOWN = 10; // known answers that are listed; the page of the head has all
 const $ = (id) => document.getElementById(id);
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-const narrow = matchMedia("(max-width: 52rem)"); // as in style.css
+const narrow = matchMedia("(max-width: 60rem)"); // as in style.css
 let runs = [];
-let view = { run: null, head: "", relation: "", new: false, k: FEW, answer: "" }; // the state in the address
 let shownQuery = null; // the query whose answers are shown, as JSON
-let underWay = null; // the request for answers
+let shown = null; // its answers, and the explanation of one of them
+let underWay = null; // the request for answers or an entity
 let explaining = null; // the request for an explanation
 
-const head = new Combobox($("head"), {
-  search: async (text, signal) => (await get("entities", { q: text, run: view.run }, signal)).entities.map(entityOption),
-  choose: () => $("relation").focus(),
-});
-const relation = new Combobox($("relation"), {
-  search: searchRelations,
-  choose: () => submit(),
-  opensEmpty: true,
-});
-const other = new Combobox($("other"), {
-  search: async (text, signal) => (await get("entities", { q: text, run: view.run }, signal)).entities.map(entityOption),
-  choose: () => explainOther(),
-});
+const searchEntities = async (text, signal) => (await get("entities", { q: text, run: view.run }, signal)).entities.map(entityOption);
+const head = new Combobox($("head"), { search: searchEntities, choose: () => $("relation").focus() });
+const relation = new Combobox($("relation"), { search: searchRelations, choose: () => submit(), opensEmpty: true });
+const other = new Combobox($("other"), { search: searchEntities, choose: () => explainOther() });
 
 async function searchRelations(text, signal) {
   const entity = head.value;
@@ -39,151 +34,171 @@ async function searchRelations(text, signal) {
   return found.relations.map((one) => relationOption(one, Boolean(entity)));
 }
 
-// The address
-
-function viewOf(search) {
-  const given = new URLSearchParams(search);
-  return {
-    run: given.get("run"),
-    head: given.get("head") ?? "",
-    relation: given.get("relation") ?? "",
-    new: given.get("new") === "1",
-    k: given.get("k") === String(MANY) ? MANY : FEW,
-    answer: given.get("answer") ?? "",
-  };
-}
-
-function addressOf({ run, head, relation, new: onlyNew, k, answer }) {
-  const parameters = new URLSearchParams();
-  if (run && runs.length && run !== runs[0].run) parameters.set("run", run);
-  if (head) parameters.set("head", head);
-  if (relation) parameters.set("relation", relation);
-  if (onlyNew) parameters.set("new", "1");
-  if (k === MANY) parameters.set("k", String(k));
-  if (answer) parameters.set("answer", answer);
-  const query = parameters.toString();
-  return location.pathname + (query ? `?${query}` : "");
-}
-
-function go(next) {
-  view = { ...view, ...next };
-  if (addressOf(view) !== location.pathname + location.search) history.pushState(null, "", addressOf(view));
-  return show();
-}
-
-// Asking
-
 function submit() {
   if (!head.value) return void $("head").focus();
-  if (!relation.value) return void $("relation").focus();
-  return go({ head: head.value, relation: relation.value, new: $("new").checked, k: FEW, answer: "" });
+  if (!relation.value) return go({ entity: head.value });
+  return go({ head: head.value, relation: relation.value });
 }
 
 /** Show the view of the address. */
 async function show() {
   const run = runs.find((one) => one.run === view.run) ?? runs[0];
-  view.run = run.run;
-  $("run").value = run.run;
-  $("new").checked = view.new;
-  if (head.value !== view.head) head.set(view.head, view.head);
-  if (relation.value !== view.relation) relation.set(view.relation, view.relation);
-  showCard(run);
+  view.run = $("run").value = run.run;
+  keepUnderscores(run.keeps_underscores);
+  const about = [counted(run.facts, "fact"), counted(run.entities, "entity"), counted(run.relations, "relation")].join(" · ");
+  $("card").replaceChildren(label(run.run, "name"), ` · ${about}${run.hops ? ` · paths of at most ${run.hops}\u00a0hops` : ""}`);
   clearProblem();
-  const hasQuestion = Boolean(view.head && view.relation);
-  $("welcome").hidden = hasQuestion;
-  if (!hasQuestion) {
-    underWay?.abort();
-    explaining?.abort();
-    $("result").hidden = true;
-    shownQuery = null;
-    status("");
-    document.title = "hopwalk";
-    return;
-  }
-  if (await ask()) await explain();
-}
-
-/** Show the answers of the query; returns whether it succeeded. */
-async function ask() {
-  const question = { run: view.run, head: view.head, relation: view.relation, only_new: view.new, k: view.k, paths: 1 };
-  const same = JSON.stringify(question);
-  if (shownQuery === same) return true;
   underWay?.abort();
   explaining?.abort();
+  const isQuery = Boolean(view.head && view.relation);
+  const isEntity = !isQuery && Boolean(view.entity || view.head);
+  if (head.value !== (view.head || view.entity)) head.set(view.head || view.entity, readable(view.head || view.entity));
+  if (relation.value !== view.relation) relation.set(view.relation, readable(view.relation));
+  $("welcome").hidden = isQuery || isEntity;
+  $("entity").hidden = !isEntity;
+  if (!isQuery) {
+    $("result").hidden = true;
+    shownQuery = null;
+  }
+  status("");
+  if (isQuery) return (await ask()) && explain();
+  if (isEntity) return showEntity(view.entity || view.head);
+  document.title = "hopwalk";
+  $("welcome").replaceChildren(...welcome(run));
+}
+
+/** Do a request that a later one replaces; nothing if it failed or was replaced. */
+async function latest(name, work) {
   const request = (underWay = new AbortController());
   busy($("question"), true);
-  status("Searching…");
+  if (name) status(name);
   try {
-    const found = await post("ask", question, request.signal);
-    if (request.signal.aborted) return false;
-    shownQuery = same;
-    $("result").append($("reason")); // before the list that may contain it is replaced
-    showAnswers(found);
-    return true;
-  } catch (error) {
-    if (error.name === "AbortError") return false;
-    shownQuery = null;
-    $("result").hidden = true;
+    const done = await work(request.signal);
     status("");
-    fail(error);
-    return false;
+    return request.signal.aborted ? null : done;
+  } catch (error) {
+    if (error.name !== "AbortError") {
+      status("");
+      fail(error);
+    }
+    return null;
   } finally {
     if (underWay === request) busy($("question"), false);
   }
 }
 
-function showAnswers(found) {
-  const { answers, name } = found;
-  if (head.value === found.head) head.set(found.head, name);
-  if (relation.value === found.relation) relation.set(found.relation, found.relation_name);
-  $("asked").replaceChildren(...sentence(name, found.relation_name));
-  Object.assign($("asked").dataset, { head: name, relation: found.relation_name });
-  const hasChances = answers.some((answer) => answer.probability !== null);
-  $("measure").textContent = hasChances ? "Bars show how likely a new fact is to be true." : "";
-  $("answers").replaceChildren(...answers.map((answer) => answerItem(answer, name)));
-  [...$("answers").querySelectorAll("button")].forEach((button, place) => {
-    button.addEventListener("click", () => go({ answer: answers[place].key }));
-    button.dataset.key = answers[place].key;
-  });
-  $("result").hidden = false;
-  const { name: asks } = splitRelation(found.relation_name);
-  document.title = `${clipped(name)} · ${clipped(asks)} · hopwalk`;
-  const { hops } = runs.find((run) => run.run === view.run);
-  if (!hops) status("An embedding model ranked these: it gives no paths.");
-  else status(answers.length ? "" : `No path of at most ${hops} hops reaches an answer.`);
-  $("more").hidden = view.k === MANY || answers.length < view.k;
-  speak(`${answers.length} answer${answers.length === 1 ? "" : "s"}.`);
+async function showEntity(key) {
+  const parts = await latest("Searching…", (signal) => entityPage(key, signal));
+  if (!parts) return void $("entity").replaceChildren();
+  $("entity").replaceChildren(...parts);
+  const name = parts[0].textContent;
+  head.set(key, name);
+  document.title = `${clipped(name)} · hopwalk`;
+  speak(`Page of ${clipped(name)}.`);
 }
 
-// Explaining
+/** Show the answers of the query; returns whether it succeeded. */
+async function ask() {
+  const question = { run: view.run, head: view.head, relation: view.relation, only_new: true, k: view.k, paths: 1 };
+  const same = JSON.stringify(question);
+  if (shownQuery === same) return true;
+  const found = await latest("Searching…", async (signal) => {
+    const known = { entity: view.head, relation: view.relation, run: view.run, limit: KNOWN };
+    const [answered, facts] = await Promise.all([post("ask", question, signal), get("facts", known, signal)]);
+    return { ...answered, known: facts };
+  });
+  if (!found) {
+    shownQuery = null;
+    $("result").hidden = true;
+    return false;
+  }
+  shownQuery = same;
+  shown = { found, explanation: null, drawn: null };
+  showAnswers(found);
+  return true;
+}
 
+function showAnswers(found) {
+  const { answers, name, known } = found;
+  const from = { key: found.head, name };
+  if (head.value === found.head) head.set(found.head, readable(name));
+  if (relation.value === found.relation) relation.set(found.relation, readable(found.relation_name));
+  $("asked").replaceChildren(...sentence(name, found.relation_name));
+  document.title = `${clipped(readable(name))} · ${clipped(readable(found.relation_name))} · hopwalk`;
+  const choose = (answer) => go({ answer: answer.key });
+  const items = (some) => some.map((answer) => answerItem(answer, from, choose));
+  const facts = known.entities.map((one) => ({ entity: one.name, key: one.entity, is_known: true }));
+  const groups = [group("Predicted", "predicted", items(answers.filter((answer) => !isUnlikely(answer))), answers.some((answer) => answer.probability !== null) ? "Bars show how likely a new fact is to be true." : "")];
+  const unlikely = items(answers.filter(isUnlikely));
+  if (unlikely.length) groups.push(group("Unlikely", "unlikely", unlikely, "Below the probability at which a prediction is worth showing."));
+  const rest = known.total - facts.length;
+  if (facts.length) groups.push(group("Already known", "known", items(facts), rest > 0 ? allKnown(from, facts.length, known.total) : ""));
+  if (view.k < MANY && answers.length >= view.k) groups[0].append(button("More answers", "link more", () => go({ k: MANY, answer: "" })));
+  $("reason").replaceChildren();
+  document.querySelector(".result").append($("reason")); // before the list that may contain it is replaced
+  $("answers").replaceChildren(...groups);
+  showOverview(found, from);
+  $("result").hidden = false;
+  const { hops } = runs.find((run) => run.run === view.run);
+  if (!hops) status("An embedding model ranked these: it gives no paths.");
+  else if (!answers.length) status(`No path of at most ${hops} hops reaches a new answer.`);
+  speak(`${counted(answers.length, "predicted answer")}, ${counted(known.total, "known one")}.`);
+}
+
+function allKnown(from, few, total) {
+  return element("span", "", `The first ${few} of ${counted(total, "fact")}; `, link({ entity: from.key }, "", "all of them"), ".");
+}
+
+function group(title, kind, items, note) {
+  const parts = [element("h2", "", title), note ? element("p", "measure", note) : ""];
+  parts.push(items.length ? element("ol", "", ...items) : element("p", "none", "None."));
+  return element("section", `group ${kind}`, ...parts);
+}
+
+/** The best paths of all answers in one drawing, and files of what is shown. */
+function showOverview(found, from) {
+  const best = found.answers.filter((answer) => answer.paths.length);
+  $("overview").hidden = best.length < 2;
+  const paths = best.map((answer) => ({ ...answer.paths[0], share: answer.probability ?? 1 }));
+  const drawn = best.length > 1 ? [picture({ ...from, head: from.name, paths, name: "The best path of each answer" }, (made) => (shown.overview = made))] : [];
+  $("overview-picture").replaceChildren(...drawn);
+  const columns = ["rank", "key", "entity", "is_known", "probability", "score"];
+  const rows = () => [[...columns, "path"], ...found.answers.map((one) => [...columns.map((name) => one[name]), one.paths[0]?.text ?? ""])];
+  const files = {
+    csv: () => csv([...rows(), ...found.known.entities.map((one) => ["", one.entity, one.name, true, "", "", ""])]),
+    json: () => json({ ...found, explanation: shown.explanation }),
+    svg: () => svg(shown.drawn ?? shown.overview),
+    png: () => png(shown.drawn ?? shown.overview),
+  };
+  const made = downloads(`${found.name} ${found.relation_name}`, files);
+  made.append(linkButton());
+  $("downloads").replaceChildren(made);
+}
+
+/** Explain the answer of the view, or the first one. */
 async function explain() {
-  explaining?.abort();
-  for (const button of $("answers").querySelectorAll("button")) {
-    button.setAttribute("aria-pressed", String(button.dataset.key === view.answer));
-  }
+  const buttons = [...$("answers").querySelectorAll("button.answer")];
+  const tail = view.answer || buttons[0]?.dataset.key;
+  for (const one of buttons) one.setAttribute("aria-pressed", String(one.dataset.key === tail));
   place();
-  $("hint").hidden = Boolean(view.answer);
-  if (!view.answer) {
-    $("explanation").hidden = true;
-    $("explanation").replaceChildren();
-    return;
-  }
+  if (!tail) return void $("reason").replaceChildren(element("p", "hint", "There is no answer to explain."));
   const request = (explaining = new AbortController());
   busy($("reason"), true);
   try {
-    const question = { run: view.run, head: view.head, relation: view.relation, tail: view.answer, paths: 5 };
-    const found = await post("explain", question, request.signal);
+    const { found } = shown;
+    const query = { run: view.run, head: found.head, relation: found.relation, tail };
+    const explained = await post("explain", { ...query, paths: 5 }, request.signal);
     if (request.signal.aborted) return;
-    $("explanation").replaceChildren(...explanation(found, $("asked").dataset), linkButton());
-    $("explanation").hidden = false;
-    speak(`Explained: ${clipped(found.tail)}.`);
-    reveal($("reason"));
+    shown.explanation = explained;
+    shown.drawn = null;
+    $("reason").replaceChildren(...explanation(explained, { ...found, tail }, (made) => (shown.drawn = made)));
+    if (view.answer) {
+      speak(`Explained: ${clipped(explained.tail)}.`);
+      reveal($("reason"));
+    }
   } catch (error) {
     if (error.name === "AbortError") return;
-    $("explanation").replaceChildren();
-    $("explanation").hidden = true;
-    $("hint").hidden = false;
+    $("reason").replaceChildren();
     fail(error);
   } finally {
     if (explaining === request) busy($("reason"), false);
@@ -196,40 +211,35 @@ function explainOther() {
 }
 
 function linkButton() {
-  const button = element("button", "link", "Copy link to this view");
-  button.type = "button";
-  button.addEventListener("click", async () => {
+  const copy = button("Copy link", "link", async () => {
     try {
       await navigator.clipboard.writeText(location.href);
-      button.textContent = "Copied";
-      setTimeout(() => (button.textContent = "Copy link to this view"), 2000);
+      copy.textContent = "Copied";
+      setTimeout(() => (copy.textContent = "Copy link"), 2000);
     } catch {
       const field = element("input", "link"); // the clipboard needs a secure connection: select the link for copying
       field.readOnly = true;
       field.value = location.href;
       field.setAttribute("aria-label", "Link to this view");
-      button.replaceWith(field);
+      copy.replaceWith(field);
       field.select();
     }
   });
-  return button;
+  return copy;
 }
 
 /** Put the explanation beside the answers on a wide screen, below its answer on a narrow one. */
 function place() {
   const chosen = $("answers").querySelector("[aria-pressed=true]");
-  if (narrow.matches && chosen) chosen.parentElement.append($("reason"));
-  else if ($("reason").parentElement !== $("result")) $("result").append($("reason"));
+  const target = narrow.matches && chosen ? chosen.closest("li") : document.querySelector(".result");
+  if ($("reason").parentElement !== target) target.append($("reason"));
 }
 
 /** Scroll to a part that is out of view. */
 function reveal(part) {
-  if (part.getBoundingClientRect().top > innerHeight * 0.7) {
-    part.scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
-  }
+  const { top } = part.getBoundingClientRect();
+  if (top > innerHeight * 0.7 || top < 0) part.scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
 }
-
-// States
 
 function busy(part, isBusy) {
   part.classList.toggle("busy", isBusy);
@@ -255,44 +265,19 @@ function clearProblem() {
 }
 
 function fail(error) {
-  if (error instanceof ApiError && error.status === 401) return askForToken();
+  if (error instanceof ApiError && error.status === 401) {
+    if (!$("token").open) $("token").showModal();
+    return $("token-value").focus();
+  }
   const { field } = error.problem ?? {};
   const take = (name) => {
     if (field === "tail") return go({ answer: name });
-    return go({ [field ?? "head"]: name });
+    if (!view.relation) return go({ entity: name });
+    return go({ head: view.head, relation: view.relation, [field === "relation" ? "relation" : "head"]: name });
   };
   $("problem").replaceChildren(...problem(error, take));
   $("problem").hidden = false;
 }
-
-function showCard(run) {
-  const mrr = run.valid_mrr === null ? "" : `; dev MRR ${(100 * run.valid_mrr).toFixed(1)}`;
-  const facts = `${number(run.facts)} facts about ${number(run.entities)} entities and ${number(run.relations)} relations`;
-  $("card").replaceChildren(label(run.run, "name"), ` · ${facts} · paths of at most ${run.hops} hops${mrr}`);
-  $("about").replaceChildren(
-    label(run.dataset),
-    ` has ${facts}. Ask for a missing fact: hopwalk follows paths of at most ${run.hops} hops to find it.`,
-  );
-  $("examples").replaceChildren(
-    ...run.examples.map((example) => {
-      const link = element("a", "", ...sentence(example.name, example.relation_name));
-      link.href = addressOf({ ...view, run: run.run, head: example.head, relation: example.relation, k: FEW, answer: "" });
-      link.addEventListener("click", (event) => {
-        if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-        event.preventDefault();
-        go({ head: example.head, relation: example.relation, k: FEW, answer: "" });
-      });
-      return element("li", "", link);
-    }),
-  );
-}
-
-function askForToken() {
-    if (!$("token").open) $("token").showModal();
-  $("token-value").focus();
-}
-
-// Beginning
 
 async function start() {
   busy($("question"), true);
@@ -305,65 +290,52 @@ async function start() {
   }
   $("run").replaceChildren(...runs.map((run) => Object.assign(element("option", "", run.run), { value: run.run })));
   $("run-field").hidden = runs.length < 2;
-  view = viewOf(location.search);
-  if (view.run && !runs.some((run) => run.run === view.run)) {
-    const problem = { message: "This server has no run of that name.", remedy: "The first run is shown." };
-    view.run = null;
-    await show();
-    return fail(new ApiError(404, problem));
-  }
+  onView(runs[0].run, show);
+  readAddress();
+  const isUnknown = view.run && !runs.some((run) => run.run === view.run);
+  if (isUnknown) view.run = null;
   await show();
-  if (!view.head) $("head").focus({ preventScroll: true });
+  if (isUnknown) fail(new ApiError(404, { message: "This server has no run of that name.", remedy: "The first run is shown." }));
+  if (!view.head && !view.entity) $("head").focus({ preventScroll: true });
 }
 
-$("question").addEventListener("submit", (event) => {
-  event.preventDefault();
-  submit();
-});
-narrow.addEventListener("change", place);
-$("more").addEventListener("click", () => go({ k: MANY }));
-$("why").addEventListener("submit", (event) => {
-  event.preventDefault();
-  explainOther();
-});
-$("new").addEventListener("change", () => head.value && relation.value && submit());
-$("run").addEventListener("change", () => {
-  shownQuery = null;
-  head.set("", "");
-  relation.set("", "");
-  other.set("", "");
-  go({ run: $("run").value, head: "", relation: "", k: FEW, answer: "" });
-});
-$("answers").addEventListener("keydown", (event) => {
-  if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-  const buttons = [...$("answers").querySelectorAll("button")];
-  const next = buttons[buttons.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1)];
-  if (next) {
+const on = (part, name, act) => part.addEventListener(name, act);
+const onSubmit = (id, act) =>
+  on($(id), "submit", (event) => {
     event.preventDefault();
-    next.focus();
-  }
-});
-$("token-form").addEventListener("submit", (event) => {
-  event.preventDefault();
+    act();
+  });
+onSubmit("question", submit);
+onSubmit("why", explainOther);
+onSubmit("token-form", () => {
   setToken($("token-value").value.trim());
   $("token-value").value = "";
   $("token").close();
   clearProblem();
   start();
 });
-document.querySelector(".home").addEventListener("click", (event) => {
-  if (event.metaKey || event.ctrlKey || event.shiftKey || !runs.length) return;
-  event.preventDefault();
-  head.set("", "");
-  relation.set("", "");
-  go({ head: "", relation: "", k: FEW, answer: "" });
+on(narrow, "change", place);
+on($("run"), "change", () => {
+  other.set("", "");
+  go({ run: $("run").value });
+});
+on($("answers"), "keydown", (event) => {
+  if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+  const buttons = [...$("answers").querySelectorAll("button.answer")];
+  const next = buttons[buttons.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1)];
+  if (next) {
+    event.preventDefault();
+    next.focus();
+  }
+});
+on(document.querySelector(".home"), "click", (event) => {
+  if (!runs.length) return;
+  follow(event, {});
   $("head").focus();
 });
 addEventListener("popstate", () => {
   if (!runs.length) return;
-  const run = view.run;
-  view = viewOf(location.search);
-  if ((view.run ?? runs[0].run) !== run) shownQuery = null;
+  readAddress();
   show();
 });
 

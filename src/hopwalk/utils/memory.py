@@ -1,0 +1,58 @@
+"""The memory that this process may still take, and the errors for when it is not enough."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from hopwalk.errors import MemoryLimitError
+
+REMEDY = (
+    "Give the process more memory, or ask for less of it: fewer threads, a smaller walker.memory_mb, batch_size or dimension, "
+    "propagation.senders and propagation.fan_out."
+)
+FAILED_ALLOCATION = re.compile(r"can't allocate memory|not enough memory|out of memory|bad_alloc|cannot allocate", re.IGNORECASE)
+
+
+def memory_error(error: BaseException) -> MemoryLimitError | None:
+    """Our error for one that says that memory ran out, of Python, numpy, torch or the system; None for others."""
+    is_known = isinstance(error, RuntimeError | OSError | ImportError) and FAILED_ALLOCATION.search(str(error))
+    if not isinstance(error, MemoryError) and not is_known:
+        return None
+    asked = re.search(r"allocate ([\d.,]+ ?[KMGT]?i?B|\d+ bytes)", str(error))
+    return MemoryLimitError(f"memory ran out{f' (allocating {asked[1]})' if asked else ''}", remedy=REMEDY)
+
+
+def available_bytes() -> int | None:
+    """The memory that the process can still take under its own limit and that of the machine; None if the system does not say."""
+    found = [free for free in (_below_limit(), _free_on_machine()) if free is not None]
+    return min(found) if found else None
+
+
+def _below_limit() -> int | None:
+    """The address space below the limit (`ulimit -v`)."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (ImportError, OSError, ValueError):  # Windows, macOS
+        return None
+    return None if limit == resource.RLIM_INFINITY else max(limit - used, 0)
+
+
+def _free_on_machine() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):
+        return None
+
+
+def require_memory(needed: int, purpose: str, *, path: str = "") -> None:
+    """Raise an error if so many bytes are not there. For libraries that end the process when an allocation fails."""
+    free = available_bytes()
+    if free is not None and needed > free:
+        problem = f"{purpose} takes about {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
+        raise MemoryLimitError(problem, path=path or None, remedy="Give the process more memory, or read a part of the facts.")
