@@ -141,7 +141,7 @@ def test_warnings_are_shown_where_data_is_used(in_folder: Path, capsys: pytest.C
         (["data", "show", "empty.tsv"], "the file is empty"),
         (["data", "show", "."], "the folder has no train file"),
         (["data", "show", "empty.tsv", "--format", "xml"], "read.format = 'xml' is not valid"),
-        (["data", "check", "ok.tsv", "--set", "seed=3"], "Did you mean 'split.seed'"),
+        (["data", "check", "ok.tsv", "--set", "seed=3"], "'split.seed'"),
         (["data", "fetch", "fb16k"], "Did you mean 'fb15k237'"),
         (["data", "fetch", "wn18rr", "--mirror", "."], "the mirror has no file"),
         (["data", "check", "umls", "--set", "graph.fanout=3"], "Did you mean 'graph.fan_out'"),

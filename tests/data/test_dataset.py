@@ -1,5 +1,6 @@
 """Data sets of ids: no duplicates, no held-out facts in training, and the same ids for the same data."""
 
+import errno
 import random
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.vocabulary import Vocabulary
-from hopwalk.errors import SavedFileError
+from hopwalk.errors import SavedFileError, StorageError
 from hopwalk.utils.arrays import save_arrays
 from tests.support.helpers import FAMILY, dataset_of, facts_of, finding, is_mapped
 
@@ -176,10 +177,10 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
     before = path.read_bytes()
 
     def fail(*_: object, **__: object) -> None:
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
-    monkeypatch.setattr("safetensors.numpy.save_file", fail)
-    with pytest.raises(OSError, match="disk full"):
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(StorageError, match="disk full"):
         dataset_of(FAMILY[:2]).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

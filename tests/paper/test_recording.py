@@ -70,5 +70,6 @@ def test_only_finished_runs_are_recorded(reproduced: Path, tmp_path: Path):
     shutil.copytree(reproduced / "runs" / SCORER, tmp_path / "run")
     about = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
     (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"status": "interrupted"}), encoding="utf-8")
+    api.accept(tmp_path / "run")
     with pytest.raises(RunError, match="not finished"):
         record(tmp_path / "run", Ledger(tmp_path))

@@ -320,7 +320,11 @@ def validated(values: Mapping[str, Any]) -> Settings:
     for name in _dotted_keys(values):
         if name not in known:
             same_end = [setting for setting in known if setting.endswith(f".{name.split('.')[-1]}")]
-            remedy = did_you_mean(name, known) or did_you_mean(name, same_end, cutoff=0) or "`hopwalk settings` lists them all."
+            remedy = (
+                did_you_mean(name, same_end, most=9, cutoff=0)
+                or did_you_mean(name, known)
+                or "`hopwalk settings` lists them all."
+            )
             raise SettingsError(f"there is no setting {name!r}", remedy=remedy)
     try:
         return Settings.model_validate(values)

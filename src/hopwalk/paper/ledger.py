@@ -22,7 +22,7 @@ from hopwalk.config.settings import Settings
 from hopwalk.errors import RunError
 from hopwalk.paper.run_spec import BUDGET, NTP, WALKING_SCORERS, RunSpec, Stopping
 from hopwalk.reasoning.evaluating import POLICY
-from hopwalk.utils.files import parse_json, read_text, write_text
+from hopwalk.utils.files import parse_json, read_text, remove, write_text
 
 FOLDERS = {"scorer": "scorers", "walker": "walkers", "ensemble": "ensembles"}
 UNFINISHED, DATA = "unfinished", "data"
@@ -236,7 +236,7 @@ class Ledger:
         """Write the file of a finished run, and remove its unfinished one; an error if there is already a result of that name."""
         path = self.require_free(kind, content["name"])
         self._write(path, content)
-        (self.folder / UNFINISHED / path.name).unlink(missing_ok=True)
+        remove(self.folder / UNFINISHED / path.name)
         return path
 
     def require_free(self, kind: str, name: str) -> Path:
