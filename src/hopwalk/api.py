@@ -26,6 +26,7 @@ from hopwalk.learning.run import Run
 if TYPE_CHECKING:
     from hopwalk.learning.evaluation import Evaluation
     from hopwalk.learning.fact_task import FactEvaluation
+    from hopwalk.learning.probability import FactReliability
     from hopwalk.learning.ranking import Directions
     from hopwalk.learning.scorer import Scorer
     from hopwalk.paper.running import Progress, Reproduced
@@ -55,6 +56,7 @@ __all__ = [
     "load_scorer",
     "load_settings",
     "prepare",
+    "reliability",
     "reproduce",
     "settings_for",
     "split_dataset",
@@ -213,16 +215,31 @@ def evaluate(
     complete_filter: bool = False,
     directions: Directions | None = None,
     untrained_control: bool = False,
+    as_asked: bool = False,
 ) -> dict[str, Evaluation]:
     """Rank the answers of a split, and write `evaluation-SPLIT.json` into the run's folder.
 
     The result has one entry, "policy" of a walker or "scorer"; `untrained_control` adds that of a walker with a random policy,
-    as "untrained_policy". `complete_filter` filters test facts on dev too (the paper's appendix). Scorers are asked
-    in both directions, walkers for tails, unless `directions` says so.
+    as "untrained_policy", and `as_asked` the ranking by probability, as `ask` shows it. `complete_filter` filters test facts on
+    dev too (the paper's appendix). Scorers are asked in both directions, walkers for tails, unless `directions` says so.
     """
     from hopwalk.reasoning.evaluating import evaluate_run
 
-    return evaluate_run(run, split, complete_filter=complete_filter, directions=directions, untrained_control=untrained_control)
+    return evaluate_run(
+        run,
+        split,
+        complete_filter=complete_filter,
+        directions=directions,
+        untrained_control=untrained_control,
+        as_asked=as_asked,
+    )
+
+
+def reliability(run: str | Path) -> FactReliability:
+    """How true the probabilities of a run are on test; also written to `reliability-test.json`, a chart and the card."""
+    from hopwalk.reasoning.evaluating import reliability_of_run
+
+    return reliability_of_run(run)
 
 
 def evaluate_facts(

@@ -54,7 +54,7 @@ class Counting(AnswerModel):
                 found[row, end] = max(found[row, end], 1) + 1
         return found
 
-    def score_all_tails(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
+    def score_all_tails(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> NDArray[np.float32]:
         return np.maximum(self._scores(heads, [self.dataset.facts] * len(heads)), 1)
 
     def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MOST_QUERY_BYTES = 2**30  # of a file of queries
 MOST_NEW_SHOWN = 5  # names of new entities
 QUERIES_AT_ONCE = 256  # of a file: answers are printed as they come
+UNKNOWN = "?"  # in the place of what is asked for
 QUERY_FORMAT = "A line is a head, a tab and a relation, such as steroid, tab, interacts_with."
 
 Facts = Annotated[
@@ -42,6 +43,9 @@ def ask(
     relation: Annotated[
         str | None, typer.Argument(help="The relation of the query; with ⁻¹ at its end, its inverse.", show_default=False)
     ] = None,
+    tail: Annotated[
+        str | None, typer.Argument(help="The tail entity, if the head is ?; or ?, which may be left out.", show_default=False)
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Number of answers.")] = 10,
     paths: Annotated[int, typer.Option(min=1, help="Maximum number of paths per answer.")] = 1,
     new: Annotated[bool, typer.Option("--new", help="Only new answers: leave out known facts.")] = False,
@@ -56,10 +60,10 @@ def ask(
     html: Html = None,
     as_json: options.Json = False,
 ) -> None:
-    """Answer a query (head, relation, ?): ranked answers, each with the paths that lead to it.
+    """Answer a query (head, relation, ?) or (?, relation, tail): ranked answers, each with the paths that lead to it.
 
-    Facts of the graph are marked as known, others as predicted. Case, blanks, hyphens and underscores in names do not matter.
-    With --from, many queries are answered together; --json then prints one line for each.
+    Facts of the graph are marked as known, others as predicted, or as unlikely if their probability is low. Case, blanks, hyphens
+    and underscores in names do not matter. With --from, many queries are answered together; --json then prints one line for each.
 
     Examples:
 
@@ -67,12 +71,14 @@ def ask(
 
     - `hopwalk ask runs/umls steroid interacts_with --new --paths 3 --html answer.html`
 
-    - `hopwalk ask runs/umls "cell function" affects --inverse -k 5`
+    - `hopwalk ask runs/umls ? affects "cell function" -k 5`
 
     - `hopwalk ask runs/umls --from queries.tsv --json > answers.jsonl`
 
     - `hopwalk ask runs/umls steroid interacts_with --facts new.csv`
     """
+    if head is not None and relation is not None and tail is not None:
+        head, relation = _by_role(head, relation, tail)
     queries = list(_queries(head, relation, from_, inverse))
     reasoner = _loaded(run, facts)
     if from_ is not None:
@@ -99,6 +105,16 @@ def _queries(head: str | None, relation: str | None, file: Path | None, inverse:
     queries = [(0, (head or "", relation or ""))] if file is None else _queries_of(file)
     for line, (name, relation_name) in queries:
         yield line, (name, _directed(relation_name, inverse))
+
+
+def _by_role(head: str, relation: str, tail: str) -> tuple[str, str]:
+    """Head and relation of the query in which one end is ?."""
+    if (head == UNKNOWN) == (tail == UNKNOWN):
+        problem = "a query has ? in the place of its head or of its tail"
+        raise SettingsError(
+            problem, remedy='For example: hopwalk ask RUN steroid affects ?, or hopwalk ask RUN ? affects "cell".'
+        )
+    return (tail, _directed(relation, True)) if head == UNKNOWN else (head, relation)
 
 
 def _directed(relation: str, is_inverse: bool) -> str:

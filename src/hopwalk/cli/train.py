@@ -193,6 +193,10 @@ def evaluate(
         bool,
         typer.Option("--untrained-control", help="Evaluate a walker again with a random policy: what has it learnt?"),
     ] = False,
+    as_asked: Annotated[
+        bool, typer.Option("--as-asked", help="Also rank by probability, as `hopwalk ask` does; takes much longer.")
+    ] = False,
+    reliability: Annotated[bool, typer.Option("--reliability", help="Instead: how true are the probabilities, on test?")] = False,
     faithfulness: Annotated[
         bool, typer.Option("--faithfulness", help="Instead: do right answers fall without the paths that are shown for them?")
     ] = False,
@@ -242,13 +246,16 @@ def evaluate(
         raise SettingsError(f"there is no task {task!r}", remedy=f"Tasks are {' and '.join(TASKS)}.")
     of_facts = {"--negatives": negatives, "--num-negatives": num_negatives, "--seed": seed}
     if task == "facts":
-        if complete or both or untrained_control or faithfulness or queries is not None:
+        if complete or both or untrained_control or as_asked or reliability or faithfulness or queries is not None:
             problem = "--task facts has no filter, no direction, no control and no faithfulness"
             raise SettingsError(problem, remedy="Leave the other options out.")
         _evaluate_facts(run, split, negatives, num_negatives, seed, as_json)
         return
     if given := [option for option, value in of_facts.items() if value is not None]:
         raise SettingsError(f"{given[0]} is for --task facts", remedy="Leave it out.")
+    if reliability:
+        _evaluate_reliability(run, split, as_json)
+        return
     if faithfulness:
         _evaluate_faithfulness(run, split, 500 if queries is None else queries, as_json)
         return
@@ -262,6 +269,7 @@ def evaluate(
             complete_filter=complete,
             directions="both" if both else None,
             untrained_control=untrained_control,
+            as_asked=as_asked,
         )
     if as_json:
         print_json({name: evaluation.to_dict() for name, evaluation in found.items()})
@@ -270,7 +278,7 @@ def evaluate(
     _print_evaluation(first)
     if "policy" in found:
         print_text(f"{100 * first.tails.unreached:.1f} % of the answers are not reached by a path; their reciprocal rank is 0.")
-    if "untrained_policy" in found:
+    if len(found) > 1:
         rows = [(name.replace("_", " "), *_percentages(evaluation.tails)) for name, evaluation in found.items()]
         print_table(["tails, ranked by", "number", "MRR", "hits@1", "hits@3", "hits@10"], rows)
     published = TABLE_2.get(first.dataset)
@@ -319,6 +327,23 @@ def accept(run: RunFolder) -> None:
 
     num_files = api.accept(run)
     print_text(f"{printable(str(run))}: {counted(num_files, 'file')} accepted.")
+
+
+def _evaluate_reliability(run: Path, split: str, as_json: bool) -> None:
+    from hopwalk import api
+    from hopwalk.errors import SettingsError
+
+    if split != "test":
+        raise SettingsError("probabilities are fitted on dev, and their card has that figure", remedy="Leave --split out.")
+    with ranking_progress():
+        found = api.reliability(run)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    rows = [(f"{mean:.2f}", f"{share:.2f}", f"{count:,}") for mean, share, count in found.bins]
+    print_table(["probability", "share that is true", "candidates"], rows, title="New facts, by their probability")
+    for line in found.lines():
+        print_text(line)
 
 
 def _evaluate_faithfulness(run: Path, split: str, num_queries: int, as_json: bool) -> None:

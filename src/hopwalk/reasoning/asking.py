@@ -9,8 +9,9 @@ import numpy as np
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.learning.scorer import Step
-from hopwalk.reasoning.models import AnswerModel, PathIds, QueryIds
+from hopwalk.reasoning.models import AnswerModel, Candidates, PathIds, QueryIds
 from hopwalk.reasoning.names import relation_label
+from hopwalk.reasoning.probabilities import by_probability, pool_size, probabilities
 from hopwalk.reasoning.values import Answer, Edge, ReasoningPath
 
 
@@ -19,8 +20,9 @@ def answer_queries(
 ) -> list[list[Answer]]:
     """The `k` best answers of each query, ranked together, which is much faster than one by one.
 
-    Known answers are marked as known, and have no probability; with `only_new` they are left out. A head is not an answer to
-    itself, unless the relation has facts that say so.
+    The best candidates by score are ranked by their probability, which sees facts from both ends. Known answers are marked as
+    known, and have no probability; with `only_new` they are left out. A head is not an answer to itself, unless the relation has
+    facts that say so.
     """
     distinct = sorted({*queries})  # queries about the same head share work
     labels = PathLabels(model.dataset)
@@ -35,29 +37,36 @@ def _answer_batch(
     model: AnswerModel, labels: PathLabels, queries: Sequence[QueryIds], k: int, num_paths: int, only_new: bool
 ) -> list[list[Answer]]:
     entities = model.dataset.entities
-    ranking = model.rank(queries, only_new=only_new, k=k + 1)  # one more, since the head may be among them
-    places: list[list[int]] = []
+    ranking = model.rank(queries, only_new=only_new, k=pool_size(k) + 1)  # one more, since the head may be among them
+    candidates: list[Candidates] = []
     for (head, relation), found in zip(queries, ranking.candidates, strict=True):
         left_out = -1 if may_be_itself(model.dataset, relation) else head
-        places.append([place for place, entity in enumerate(found.entities.tolist()) if entity != left_out][:k])
-    chosen = [found.entities[rows].tolist() for found, rows in zip(ranking.candidates, places, strict=True)]
+        candidates.append(found.part(found.entities != left_out))
+    chances = probabilities(model, queries, candidates)
+    if chances is not None:
+        orders = [by_probability(found, own)[:k] for found, own in zip(candidates, chances, strict=True)]
+        chances = [own[order] for own, order in zip(chances, orders, strict=True)]
+        candidates = [found.part(order) for found, order in zip(candidates, orders, strict=True)]
+    candidates = [found.part(slice(k)) for found in candidates]
+    chosen = [found.entities.tolist() for found in candidates]
     paths = ranking.paths(chosen, num_paths)
     known_offsets, known = model.known.answers(*(np.array(ids, dtype=np.int32) for ids in zip(*queries, strict=True)))
     answers = []
     for row, (head, relation) in enumerate(queries):
-        own, found = set(known[known_offsets[row] : known_offsets[row + 1]].tolist()), ranking.candidates[row]
+        own, found = set(known[known_offsets[row] : known_offsets[row + 1]].tolist()), candidates[row]
         answers.append(
             [
                 Answer(
                     entity=entities.name(entity),
                     rank=number,
-                    score=float(found.scores[place]),
+                    score=float(found.scores[number - 1]),
                     is_known=entity in own,
-                    probability=None if found.probabilities is None or entity in own else float(found.probabilities[place]),
+                    probability=None if chances is None or entity in own else float(chances[row][number - 1]),
                     paths=labels.paths(head, reasons(relation, entity, paths[row][number - 1])),
                     key=entities[entity],
+                    threshold=0.0 if model.probability is None else model.probability.threshold,
                 )
-                for number, (place, entity) in enumerate(zip(places[row], chosen[row], strict=True), start=1)
+                for number, entity in enumerate(chosen[row], start=1)
             ]
         )
     return answers

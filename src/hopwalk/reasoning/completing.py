@@ -21,6 +21,7 @@ from hopwalk.data.triples import Triples
 from hopwalk.errors import HopwalkError, SettingsError
 from hopwalk.reasoning.asking import PathLabels, may_be_itself
 from hopwalk.reasoning.models import AnswerModel
+from hopwalk.reasoning.probabilities import POOL, probabilities
 from hopwalk.utils.files import (
     append_text,
     atomic_path,
@@ -140,13 +141,14 @@ def _begin(target: Path, part: Path, record: Path, options: dict[str, object], r
 def _new_facts(model: AnswerModel, labels: PathLabels, batch: Triples, above: float) -> list[tuple[str, ...]]:
     """The rows of the table for a batch of queries."""
     dataset, queries = model.dataset, list(zip(batch.heads.tolist(), batch.relations.tolist(), strict=True))
-    ranking = model.rank(queries, only_new=True)
+    ranking = model.rank(queries, only_new=True, k=POOL)
+    chances = probabilities(model, queries, ranking.candidates)
+    if chances is None:
+        raise HopwalkError("the run has no calibrated probabilities", remedy="Train it again with this version of hopwalk.")
     likely: list[list[tuple[int, float]]] = []
-    for (head, relation), found in zip(queries, ranking.candidates, strict=True):
-        if found.probabilities is None:
-            raise HopwalkError("the run has no calibrated probabilities", remedy="Train it again with this version of hopwalk.")
-        is_likely = (found.probabilities >= above) & ((found.entities != head) | may_be_itself(dataset, relation))
-        likely.append(list(zip(found.entities[is_likely].tolist(), found.probabilities[is_likely].tolist(), strict=True)))
+    for (head, relation), found, own in zip(queries, ranking.candidates, chances, strict=True):
+        is_likely = (own >= above) & ((found.entities != head) | may_be_itself(dataset, relation))
+        likely.append(list(zip(found.entities[is_likely].tolist(), own[is_likely].tolist(), strict=True)))
     paths = ranking.paths([[entity for entity, _ in found] for found in likely], 1)
     facts = []
     for (head, relation), tails, of_entities in zip(queries, likely, paths, strict=True):

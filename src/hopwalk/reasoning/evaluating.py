@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from hopwalk.errors import SettingsError
+from hopwalk.errors import RunError, SettingsError
 from hopwalk.learning.evaluation import Evaluation, evaluate_split
 from hopwalk.learning.fact_task import FactEvaluation, evaluate_facts, read_task, sampled_task
-from hopwalk.learning.ranking import Directions
+from hopwalk.learning.probability import MOST_QUERIES, FactReliability, measure_probability
+from hopwalk.learning.ranking import Directions, ScoreAllTails
 from hopwalk.learning.run import Run
 from hopwalk.reasoning.faithfulness import BETWEEN, NAMES, NEARBY, PATHS, Faithfulness, measure_faithfulness
 from hopwalk.reasoning.loading import load_model
+from hopwalk.reasoning.probabilities import asked_scores
 from hopwalk.reasoning.walker_model import WalkerModel
+from hopwalk.scorers.card import reliability_svg
 from hopwalk.utils.charts import Series, line_chart
-from hopwalk.walker.runs import untrained
+from hopwalk.walker.runs import PROBABILITY_QUERIES, untrained
 
 POLICY, SCORER = "policy", "scorer"  # what ranks: a walker's policy, or a scorer
 UNTRAINED_POLICY = "untrained_policy"  # the control
+AS_ASKED = "as_asked"  # ranked by probability, as `ask` does
 SPLITS = ("valid", "test")
 
 
@@ -28,16 +33,21 @@ def evaluate_run(
     complete_filter: bool = False,
     directions: Directions | None = None,
     untrained_control: bool = False,
+    as_asked: bool = False,
 ) -> dict[str, Evaluation]:
     """The evaluation of a run, as "policy" of a walker or "scorer", also written to `evaluation-SPLIT.json` in its folder.
 
     With `untrained_control` a walker is evaluated again with a random policy, as "untrained_policy": what is as good without
-    training is not the policy's merit. Scorers are asked in both directions, walkers for tails, unless `directions` says so.
+    training is not the policy's merit. With `as_asked` answers are ranked once more as `ask` shows them, by the probability that
+    sees facts from both ends, as "as_asked"; that takes about twenty times as long. Scorers are asked in both directions, walkers
+    for tails, unless `directions` says so.
     """
     run = _open(path, split)
     model = load_model(run)
     directions = directions or ("tails" if isinstance(model, WalkerModel) else "both")
-    scores = {POLICY if isinstance(model, WalkerModel) else SCORER: model.score_all_tails}
+    scores: dict[str, ScoreAllTails] = {POLICY if isinstance(model, WalkerModel) else SCORER: model.score_all_tails}
+    if as_asked:
+        scores[AS_ASKED] = partial(asked_scores, model)
     if untrained_control:
         if not isinstance(model, WalkerModel):
             raise SettingsError("the untrained control is for walkers", path=path, remedy="Leave it out for a scorer.")
@@ -68,6 +78,27 @@ def evaluate_facts_of_run(
     with run.adding():
         run.write_json(f"facts-{split}.json", found.to_dict())
         _add_to_card(run, f"Ranking of the facts of {split}", found.lines())
+    return found
+
+
+def reliability_of_run(path: str | Path) -> FactReliability:
+    """How true the probabilities of a run are on the facts of test, which had no part in fitting them.
+
+    Also written to `reliability-test.json` and, as a chart, to `reliability-test.svg` in the run folder, and to its card.
+    """
+    run = _open(path, "test")
+    model = load_model(run)
+    found = None
+    if model.probability is not None:
+        most = PROBABILITY_QUERIES if isinstance(model, WalkerModel) else MOST_QUERIES
+        found = measure_probability(model.score_all_tails, model.probability, model.dataset, most_queries=most)
+    if found is None:
+        raise RunError("there is nothing to compare: the run has no probabilities, or test too few facts", path=run.path)
+    with run.adding():
+        run.write_json("reliability-test.json", found.to_dict())
+        run.write_text("reliability-test.svg", reliability_svg(found.bins))
+        picture = "![Share of true candidates by predicted probability](reliability-test.svg)"
+        _add_to_card(run, "Probabilities on test", [*found.lines(), "", picture])
     return found
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
-from hopwalk.reasoning.asking import PathLabels, reasons
-from hopwalk.reasoning.models import AnswerModel, FactIds
+from hopwalk.reasoning.asking import PathLabels, may_be_itself, reasons
+from hopwalk.reasoning.models import AnswerModel, Candidates, FactIds
 from hopwalk.reasoning.names import Names, relation_label
+from hopwalk.reasoning.probabilities import POOL, by_probability, probabilities
 from hopwalk.reasoning.rules import Evidence, Rule, RuleCounter
 from hopwalk.reasoning.values import ReasoningPath, fact_text
 
@@ -94,19 +95,33 @@ def explain_fact(model: AnswerModel, fact: FactIds, *, num_paths: int) -> Explan
     ranking = model.rank_facts(asked)
     found = ranking.candidates[0]
     places = np.flatnonzero(found.entities == tail)
-    place = int(places[0]) if len(places) else None
-    paths = [] if place is None else reasons(relation, tail, ranking.paths([[tail]], num_paths)[0][0])
-    probability = None if place is None or found.probabilities is None else float(found.probabilities[place])
+    rank, probability = (None, None) if not len(places) else _rank_and_probability(model, fact, found, int(places[0]))
+    paths = [] if rank is None else reasons(relation, tail, ranking.paths([[tail]], num_paths)[0][0])
     return Explanation(
         head=dataset.entities.name(head),
         relation=Names(dataset).relation_name(relation),
         tail=dataset.entities.name(tail),
         is_known=bool(model.known.contains(asked.heads, asked.relations, asked.tails)[0]),
-        rank=None if place is None else place + 1,
+        rank=rank,
         probability=probability,
         reasons=_reasons(dataset, relation, PathLabels(dataset).paths(head, paths)),
-        why_not=model.why_not(fact) if place is None else "",
+        why_not=model.why_not(fact) if rank is None else "",
     )
+
+
+def _rank_and_probability(model: AnswerModel, fact: FactIds, found: Candidates, place: int) -> tuple[int, float | None]:
+    """The rank of a fact as `ask` gives it, and its probability, both as if it were not known; `place` is its place by score."""
+    head, relation, tail = fact
+    pool = np.union1d(np.arange(min(POOL, len(found.entities))), [place])
+    candidates = found.part(pool)
+    if not may_be_itself(model.dataset, relation) and tail != head:
+        candidates = candidates.part(candidates.entities != head)
+    chances = probabilities(model, [(head, relation)], [candidates], hidden=Triples.of([fact]))
+    if chances is None:
+        return place + 1, None
+    own = int(np.flatnonzero(candidates.entities == tail)[0])
+    in_order = candidates.entities[by_probability(candidates, chances[0])].tolist()
+    return in_order.index(tail) + 1 if place < POOL else place + 1, float(chances[0][own])
 
 
 def _reasons(dataset: Dataset, relation: int, paths: tuple[ReasoningPath, ...]) -> tuple[Reason, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hopwalk.learning.probability import probability_of
 from hopwalk.learning.run import Run
 from hopwalk.learning.scorer import PathScorer, Scorer
 from hopwalk.reasoning.models import AnswerModel, ScorerModel
@@ -16,9 +17,9 @@ def load_model(run: Run) -> AnswerModel:
     """The walker or the scorer of a run, ready to answer over the graph it was trained on."""
     dataset = run.dataset.with_valid_in_training() if run.trained_on_valid else run.dataset
     if run.about["kind"] == WALKER:
-        return WalkerModel(load_decoder(run), dataset)
+        return WalkerModel(load_decoder(run), dataset, probability_of(run))
     scorer = load_scorer(run.path)
-    return ScorerModel(scorer, dataset, ranks_by(scorer))
+    return ScorerModel(scorer, dataset, ranks_by(scorer), probability_of(run))
 
 
 def ranks_by(scorer: Scorer) -> str:

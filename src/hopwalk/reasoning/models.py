@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.reachability import reached as within_reach
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import SettingsError
+from hopwalk.learning.calibration import Calibration
+from hopwalk.learning.probability import FactProbability, log_normalisers
 from hopwalk.learning.ranking import AllScores, tell_progress
 from hopwalk.learning.reached import ReachedScores
 from hopwalk.learning.scorer import PathScorer, Scorer, Step
@@ -35,11 +38,15 @@ PathIds = tuple[tuple[Step, ...], float]  # steps, and the share of the answer's
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The entities that may answer a query, best first [N]; `probabilities` is None if the model is not calibrated."""
+    """The entities that may answer a query, best first [N]; `relative` is the log-softmax of scores over all entities."""
 
     entities: NDArray[np.int64]
     scores: Floats
-    probabilities: Floats | None
+    relative: Floats
+
+    def part(self, places: NDArray[np.integer[Any]] | slice) -> Candidates:
+        """Some of them."""
+        return Candidates(self.entities[places], self.scores[places], self.relative[places])
 
 
 class Ranking(ABC):
@@ -57,6 +64,8 @@ class AnswerModel(ABC):
 
     dataset: Dataset
     known: KnownAnswers
+    calibration: Calibration | None  # of the scores of one direction
+    probability: FactProbability | None  # of facts, from the scores of both directions; None without dev facts
     max_hops: int  # of its paths; 0: it has none
     ranks_by: str  # in words, for people
 
@@ -79,8 +88,11 @@ class AnswerModel(ABC):
         """The candidates of the queries of facts; each fact is hidden from its query, other known answers are left out."""
 
     @abstractmethod
-    def score_all_tails(self, heads: Ids, relations: Ids) -> AllScores:
-        """The scores of all entities, -inf for those out of reach of a walker [Q, E]; or of those that are reached."""
+    def score_all_tails(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> AllScores:
+        """The scores of all entities, -inf for those out of reach of a walker [Q, E]; or of those that are reached.
+
+        `hidden` are facts, for each query, that it does not see.
+        """
 
     def comparable_scores(self, heads: Ids, relations: Ids) -> AllScores:
         """Scores of all entities that can be compared between queries."""
@@ -126,8 +138,9 @@ class AnswerModel(ABC):
 class ScorerModel(AnswerModel):
     """A scorer that answers: propagation and its family, with paths; an embedding model, without."""
 
-    def __init__(self, scorer: Scorer, dataset: Dataset, ranks_by: str) -> None:
+    def __init__(self, scorer: Scorer, dataset: Dataset, ranks_by: str, probability: FactProbability | None = None) -> None:
         self.scorer, self.dataset, self.ranks_by = scorer, dataset, ranks_by
+        self.calibration, self.probability = scorer.calibration, probability
         self.known = KnownAnswers([dataset.facts, dataset.train], len(dataset.entities), len(dataset.relations))
         self._path_scorer = path_scorer_of(scorer)
         self.max_hops = self._path_scorer.max_hops if self._path_scorer else 0
@@ -160,25 +173,26 @@ class ScorerModel(AnswerModel):
     def _candidates(
         self, heads: Ids, relations: Ids, hidden: Sequence[Triples], left_out: Sequence[Ids], k: int | None
     ) -> list[Candidates]:
-        if isinstance(self.scorer, PathScorer):
-            reached = self.scorer.score_candidates(heads, relations, hidden)
-            log_odds = self.scorer.log_odds_of_reached(reached).scores
-            return [
-                best_candidates(entities, scores, odds, without, k)
-                for entities, scores, odds, without in zip(
-                    *(_rows(values, reached.offsets) for values in (reached.entities, reached.scores, log_odds)),
-                    left_out,
-                    strict=True,
-                )
-            ]
-        with torch.inference_mode():
-            all_odds = all_log_odds(self.scorer, heads, relations, hidden).double().numpy()
-        everything = np.arange(all_odds.shape[1])
-        return [best_candidates(everything, odds, odds, without, k) for odds, without in zip(all_odds, left_out, strict=True)]
+        found = self.score_all_tails(heads, relations, hidden)
+        if isinstance(found, ReachedScores):
+            normalisers = found.log_normalisers(len(self.dataset.entities))
+            ends = found.offsets[1:-1]
+            columns = np.split(found.entities, ends), np.split(found.scores, ends), normalisers.tolist(), left_out
+            return [best_candidates(*own, k) for own in zip(*columns, strict=True)]
+        everything, normalisers = np.arange(found.shape[1]), log_normalisers(found)
+        return [
+            best_candidates(everything, scores, normaliser, without, k)
+            for scores, normaliser, without in zip(found, normalisers, left_out, strict=True)
+        ]
 
-    def score_all_tails(self, heads: Ids, relations: Ids) -> AllScores:
-        """The scores of all entities [Q, E], or of those that are reached."""
-        return self.scorer.compact_scores(heads, relations)
+    def score_all_tails(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> AllScores:
+        """The scores of all entities [Q, E], or of those that are reached; `hidden` are facts that each query does not see."""
+        if not hidden:
+            return self.scorer.compact_scores(heads, relations)
+        if isinstance(self.scorer, PathScorer):
+            return self.scorer.score_candidates(heads, relations, hidden)
+        with torch.inference_mode():
+            return all_scores(self.scorer, heads, relations, hidden).numpy()
 
     def comparable_scores(self, heads: Ids, relations: Ids) -> AllScores:
         """The log-odds of all entities [Q, E], or of those that are reached."""
@@ -217,7 +231,7 @@ class ScorerModel(AnswerModel):
         scorer = self.scorer
         if isinstance(scorer, PathScorer):
             scorer = scorer.with_graph(dataset.facts, len(dataset.entities))
-        return ScorerModel(scorer, dataset, self.ranks_by)
+        return ScorerModel(scorer, dataset, self.ranks_by, self.probability)
 
     def why_not(self, fact: FactIds) -> str:
         """Why the tail of a fact is not among the candidates of its query."""
@@ -257,33 +271,34 @@ def path_scorer_of(scorer: Scorer) -> PathScorer | None:
 
 def all_log_odds(scorer: Scorer, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> Tensor:
     """The calibrated logits of P(answer) of all entities [Q, E]; members made of walks do not see the facts `hidden`."""
+    return scorer.calibrated(all_scores(scorer, heads, relations, hidden))
+
+
+def all_scores(scorer: Scorer, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> Tensor:
+    """The scores of all entities [Q, E]; members made of walks do not see the facts `hidden`."""
     if isinstance(scorer, PathScorer):
-        reached = scorer.log_odds_of_reached(scorer.score_candidates(heads, relations, hidden))
-        return torch.from_numpy(reached.dense(scorer.num_entities))
+        return torch.from_numpy(scorer.score_candidates(heads, relations, hidden).dense(scorer.num_entities))
     if isinstance(scorer, Ensemble):
         scores = torch.zeros(len(heads), scorer.num_entities)
         for member, weight in scorer.weighted():
             scores += weight * all_log_odds(member, heads, relations, hidden)
-        return scorer.calibrated(scores)
-    return scorer.log_odds_of_all_tails(*(torch.from_numpy(ids.astype(np.int64)) for ids in (heads, relations)))
+        return scores
+    return scorer.score_all_tails(*(torch.from_numpy(ids.astype(np.int64)) for ids in (heads, relations)))
 
 
 def best_candidates(
-    entities: NDArray[np.integer], scores: NDArray[np.floating], log_odds: Floats | None, left_out: Ids, k: int | None
+    entities: NDArray[np.integer[Any]], scores: NDArray[np.floating[Any]], normaliser: float, left_out: Ids, k: int | None
 ) -> Candidates:
     """The candidates, best first, of equals the one with the smaller id; all or `k` of them."""
     if len(left_out):
         is_kept = ~np.isin(entities, left_out)
         entities, scores = entities[is_kept], scores[is_kept]
-        log_odds = None if log_odds is None else log_odds[is_kept]
     if k is not None and k < len(scores):
-        least = np.partition(scores, len(scores) - k)[len(scores) - k]
-        is_kept = scores >= least
+        is_kept = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
         entities, scores = entities[is_kept], scores[is_kept]
-        log_odds = None if log_odds is None else log_odds[is_kept]
     order = np.lexsort((entities, -scores))[:k]
-    probabilities = None if log_odds is None else 1 / (1 + np.exp(-log_odds[order].astype(np.float64)))
-    return Candidates(entities[order].astype(np.int64), scores[order].astype(np.float64), probabilities)
+    best = scores[order].astype(np.float64)
+    return Candidates(entities[order].astype(np.int64), best, best - normaliser)
 
 
 def is_within_reach(dataset: Dataset, fact: FactIds, hops: int) -> bool:
@@ -294,7 +309,3 @@ def is_within_reach(dataset: Dataset, fact: FactIds, hops: int) -> bool:
     unlimited = GraphSettings(fan_out=max(2 * len(others), 1))
     graph = build_graph(others, len(dataset.entities), len(dataset.relations), unlimited)
     return bool(within_reach(graph, np.array([head], dtype=np.int32), np.array([tail], dtype=np.int32), hops)[0])
-
-
-def _rows(values: NDArray[np.generic], offsets: NDArray[np.int64]) -> list[NDArray[np.generic]]:
-    return np.split(values, offsets[1:-1])

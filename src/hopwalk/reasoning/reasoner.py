@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from hopwalk.data.dataset import Dataset
+from hopwalk.data.kinds import Kinds
 from hopwalk.errors import SettingsError
 from hopwalk.learning.run import Run
 from hopwalk.reasoning.asking import answer_queries
@@ -19,7 +21,10 @@ from hopwalk.reasoning.names import Names
 from hopwalk.reasoning.profiles import Profile, Profiler, RelationFacts
 from hopwalk.reasoning.results import Answers, ShownExplanation
 from hopwalk.reasoning.rule_mining import UsedRule, used_rules
+from hopwalk.reasoning.values import INVERSE, fact_text
 from hopwalk.utils.text import counted
+
+MOST_FACTS_OF_KINDS = 5_000_000  # for more, kinds of entities would take too long to compare
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -59,12 +64,19 @@ class Reasoner:
         """The description of the run, as Markdown; empty if the run has none."""
         return self.run.card
 
-    def ask(self, head: str, relation: str, *, k: int = 10, num_paths: int = 3, only_new: bool = False) -> Answers:
-        """The `k` best answers of `(head, relation, ?)`, each with the paths behind its score.
+    def ask(
+        self, head: str, relation: str, tail: str = "?", *, k: int = 10, num_paths: int = 3, only_new: bool = False
+    ) -> Answers:
+        """The `k` best answers of `(head, relation, ?)`, or of `("?", relation, tail)`, each with the paths behind its score.
 
         Known facts are marked as known, or left out with `only_new`.
         """
-        return self.ask_many([(head, relation)], k=k, num_paths=num_paths, only_new=only_new)[0]
+        if (head == "?") == (tail == "?"):
+            raise SettingsError(
+                "a query has ? in the place of its head or of its tail", remedy='Ask for example ("?", relation, tail).'
+            )
+        query = (head, relation) if tail == "?" else (tail, f"{relation}{INVERSE}")
+        return self.ask_many([query], k=k, num_paths=num_paths, only_new=only_new)[0]
 
     def ask_many(
         self, queries: Iterable[tuple[str, str]], *, k: int = 10, num_paths: int = 3, only_new: bool = False
@@ -75,9 +87,24 @@ class Reasoner:
         found = answer_queries(self.model, ids, k=k, num_paths=num_paths, only_new=only_new)
         entity, relation, hops = self.dataset.entities.name, self.names.relation_name, self.model.max_hops
         return [
-            Answers(answers, entity(head_id), relation(relation_id), hops=hops)
+            Answers(answers, entity(head_id), relation(relation_id), hops=hops, doubt=self._doubt(head_id, relation_id))
             for (head_id, relation_id), answers in zip(ids, found, strict=True)
         ]
+
+    def _doubt(self, head: int, relation: int) -> str:
+        """A sentence if neither the head nor anything of its kind has the relation, with the query that was perhaps meant."""
+        if len(self.dataset.facts) > MOST_FACTS_OF_KINDS or self._kinds.could_have(head, relation):
+            return ""
+        inverse = int(self.dataset.relation_ids.inverse(relation))
+        entity = self.dataset.entities.name(head)
+        sentence = f"{entity} has no fact of this kind, and nothing like it has one."
+        if not self._kinds.could_have(head, inverse):
+            return sentence
+        return f"{sentence} Did you mean {fact_text(entity, self.names.relation_name(inverse))}"
+
+    @cached_property
+    def _kinds(self) -> Kinds:
+        return Kinds(self.dataset)
 
     def explain(self, head: str, relation: str, tail: str, *, num_paths: int = 5) -> ShownExplanation:
         """Why `tail` answers `(head, relation, ?)`: its paths, their rules, how often these hold; or why not."""

@@ -25,9 +25,9 @@ class Answers(list[Answer]):
       1. hormone  predicted   71.1 %  (no path)
     """
 
-    def __init__(self, answers: Iterable[Answer], head: str, relation: str, *, hops: int) -> None:
-        super().__init__(answers)
-        self.head, self.relation, self.hops = head, relation, hops
+    def __init__(self, answers: Iterable[Answer], head: str, relation: str, *, hops: int, doubt: str = "") -> None:
+        super().__init__(replace(one, threshold=2.0) for one in answers) if doubt else super().__init__(answers)
+        self.head, self.relation, self.hops, self.doubt = head, relation, hops, doubt
 
     @property
     def query(self) -> str:
@@ -36,7 +36,9 @@ class Answers(list[Answer]):
 
     @property
     def note(self) -> str:
-        """A sentence about the whole list: that there are no answers, or no paths; else empty."""
+        """A sentence about the whole list: that the query makes little sense, that there are no answers or paths; or empty."""
+        if self.doubt:
+            return self.doubt
         if not self.hops:
             return "An embedding model ranked these: it gives no paths."
         return "" if self else f"No path of ≤ {self.hops} hops reaches an answer."
@@ -44,7 +46,7 @@ class Answers(list[Answer]):
     def with_paths(self, most: int) -> Answers:
         """The same with at most so many paths each."""
         cut = (replace(answer, paths=answer.paths[:most]) for answer in self)
-        return Answers(cut, self.head, self.relation, hops=self.hops)
+        return Answers(cut, self.head, self.relation, hops=self.hops, doubt=self.doubt)
 
     @overload
     def __getitem__(self, place: SupportsIndex) -> Answer: ...
@@ -52,13 +54,15 @@ class Answers(list[Answer]):
     def __getitem__(self, place: slice) -> Answers: ...
     def __getitem__(self, place: SupportsIndex | slice) -> Answer | Answers:
         found = super().__getitem__(place)
-        return found if isinstance(found, Answer) else Answers(found, self.head, self.relation, hops=self.hops)
+        return found if isinstance(found, Answer) else Answers(found, self.head, self.relation, hops=self.hops, doubt=self.doubt)
 
     def __repr__(self) -> str:
         lines = [self.query, *([self.note] if self.note else [])]
         names = [shorten(answer.entity) for answer in self]
         width = max(map(len, names), default=0)
         for name, answer in zip(names, self, strict=True):
+            if self.doubt and not answer.is_known:
+                continue
             start = f"{answer.rank:3}. {name:<{width}}  {answer.kind:<9}  {self._chance(answer)}"
             paths = [str(path) for path in answer.paths] or ["(no other path)" if answer.is_known else "(no path)"]
             lines += [f"{start}{paths[0]}", *(f"{'':{len(start)}}{path}" for path in paths[1:])]
@@ -75,7 +79,7 @@ class Answers(list[Answer]):
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"head": self.head, "relation": self.relation, "answers": [answer.to_dict() for answer in self]}
+        return {"head": self.head, "relation": self.relation, "note": self.note, "answers": [answer.to_dict() for answer in self]}
 
     def to_frame(self) -> pl.DataFrame:
         """A polars table with one row per answer; `path` is the best path, null where there is none."""

@@ -87,9 +87,9 @@ def used_rules(
         ranking = model.rank_facts(part)
         chosen = [found.entities[:answers].tolist() for found in ranking.candidates]
         for row, of_entities in enumerate(ranking.paths(chosen, num_paths)):
-            chances = ranking.candidates[row].probabilities
+            chances = np.exp(ranking.candidates[row].relative)
             for place, (entity, found) in enumerate(zip(chosen[row], of_entities, strict=True)):
-                chance = 1.0 if chances is None else float(chances[place])
+                chance = float(chances[place])
                 for path in labels.paths(int(part.heads[row]), reasons(relation_id, entity, found)):
                     rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), is_inverse)
                     use = uses.setdefault(rule, _Use())

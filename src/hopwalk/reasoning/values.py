@@ -59,7 +59,8 @@ class ReasoningPath:
 class Answer:
     """An entity that may complete a query, with the paths behind its score.
 
-    Answers are ranked by `score`. `probability` is that of a new fact to be true, calibrated on dev; None for known facts.
+    Answers are ranked by `probability`, that of a new fact to be true, calibrated on dev, the same asked from either end; it is
+    None for known facts. `score` is that of the walks from the head. Below `threshold` an answer is unlikely.
     `entity` is its readable name, `key` its label in the facts; in most data the two are the same.
 
     >>> Answer("hormone", 1, 0.9, False, 0.711, ())
@@ -73,11 +74,14 @@ class Answer:
     probability: float | None
     paths: tuple[ReasoningPath, ...]
     key: str = ""
+    threshold: float = 0.0
 
     @property
     def kind(self) -> str:
-        """Whether it is a fact of the graph: "known" or "predicted"."""
-        return "known" if self.is_known else "predicted"
+        """Whether it is a fact of the graph: "known", "predicted", or "unlikely" if its probability is below the threshold."""
+        if self.is_known:
+            return "known"
+        return "unlikely" if self.probability is not None and self.probability < self.threshold else "predicted"
 
     @property
     def reason(self) -> str:
@@ -93,5 +97,5 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        names = ("entity", "key", "rank", "score", "is_known", "probability")
+        names = ("entity", "key", "rank", "score", "is_known", "kind", "probability")
         return {name: getattr(self, name) for name in names} | {"paths": [path.to_dict() for path in self.paths]}

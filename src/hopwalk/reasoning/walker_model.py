@@ -14,9 +14,9 @@ from hopwalk.data.graph import build_graph
 from hopwalk.data.graph import with_facts as graph_with_facts
 from hopwalk.data.reachability import reached as within_reach
 from hopwalk.data.triples import Ids, Triples
-from hopwalk.learning.calibration import Calibration
+from hopwalk.learning.probability import FactProbability
 from hopwalk.learning.scorer import Step
-from hopwalk.reasoning.models import AnswerModel, Candidates, FactIds, Floats, PathIds, QueryIds, Ranking, best_candidates
+from hopwalk.reasoning.models import AnswerModel, Candidates, FactIds, PathIds, QueryIds, Ranking, best_candidates
 from hopwalk.utils.parallel import on_all_threads
 from hopwalk.walker.beam import Beam, Reached, ranks_along
 from hopwalk.walker.decoding import Decoder
@@ -31,8 +31,9 @@ class WalkerModel(AnswerModel):
 
     ranks_by = "the probability of the policy's paths, as in the paper"
 
-    def __init__(self, decoder: Decoder, dataset: Dataset) -> None:
+    def __init__(self, decoder: Decoder, dataset: Dataset, probability: FactProbability | None = None) -> None:
         self.decoder, self.dataset, self.known = decoder, dataset, decoder.environment.known
+        self.calibration, self.probability = decoder.calibration, probability
         self.max_hops = decoder.settings.walk.hops
 
     @property
@@ -68,20 +69,20 @@ class WalkerModel(AnswerModel):
         return self._ranking(on_all_threads(search, parts), None)
 
     def _ranking(self, beams: Sequence[Beam], k: int | None) -> Ranking:
-        calibration, nothing = self.decoder.calibration, np.empty(0, dtype=np.int32)
+        nothing = np.empty(0, dtype=np.int32)
         candidates: list[Candidates] = []
         for beam in beams:
             for entities, scores in zip(beam.entities.numpy(), beam.scores.numpy(), strict=True):
                 is_reached = scores > -np.inf
                 entities, scores = entities[is_reached], scores[is_reached].astype(np.float64)
-                odds = None if calibration is None else _log_odds(scores, calibration)
-                candidates.append(best_candidates(entities, scores, odds, nothing, k))
+                normaliser = float(np.logaddexp.reduce(scores)) if len(scores) else 0.0
+                candidates.append(best_candidates(entities, scores, normaliser, nothing, k))
         stay_id = self.decoder.environment.graph.relation_ids.stay_id
         return _WalkerRanking(beams, candidates, stay_id)
 
-    def score_all_tails(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
+    def score_all_tails(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> NDArray[np.float32]:
         """The scores of all entities, -inf where no path leads to an entity [Q, E]."""
-        return self.decoder.scores(heads, relations)
+        return self.scores_without(heads, relations, hidden) if hidden else self.decoder.scores(heads, relations)
 
     def scores_without(self, heads: Ids, relations: Ids, hidden: Sequence[Triples]) -> NDArray[np.float32]:
         """The scores of all entities, -inf out of reach, if each query does not see some facts, in neither direction [Q, E]."""
@@ -113,7 +114,7 @@ class WalkerModel(AnswerModel):
         before = self.decoder.environment
         known = before.known.with_facts(added)
         environment = Environment(graph_with_facts(before.graph, added), before.policy, known)
-        return WalkerModel(Decoder(environment, self.decoder.settings, self.decoder.calibration), dataset)
+        return WalkerModel(Decoder(environment, self.decoder.settings, self.decoder.calibration), dataset, self.probability)
 
     def why_not(self, fact: FactIds) -> str:
         """Where the walk loses the tail of a fact."""
@@ -134,13 +135,6 @@ class WalkerModel(AnswerModel):
         ranks = ranks_along(environment, queries, path, beam=beam)
         lost = next((hop for hop, rank in enumerate(ranks, start=1) if rank > beam), len(ranks))
         return f"its best path is lost at hop {lost} of {hops}: it has rank {ranks[lost - 1]:,}, and the beam keeps {beam}"
-
-
-def _log_odds(scores: Floats, calibration: Calibration) -> Floats:
-    """The calibrated logits of P(answer) of the entities that are reached, given all their scores [N]."""
-    shift = np.logaddexp.reduce(scores) if calibration.is_relative and len(scores) else 0.0
-    log_odds: Floats = (scores - shift) * calibration.slope + calibration.offset
-    return log_odds
 
 
 class _WalkerRanking(Ranking):

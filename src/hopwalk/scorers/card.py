@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hopwalk.learning.probability import PROBABILITY, RELIABILITY
 from hopwalk.learning.run import Run
 from hopwalk.scorers.models import has_rules, is_ntp, is_propagation
 
+MOST_NAMED = 3  # relations in the card
 ENDING = """
 All settings are in `settings.toml`, the course of training in `history.jsonl`. The scorer knows only its data: what is missing or
 wrong there is missing or wrong in its scores.
@@ -18,15 +20,16 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
     """Write `card.md`, and `reliability.svg` if there are reliability bins; `about` is the new content of `run.json`."""
     data = run.dataset
     title, rows = _ensemble_rows(about) if "members" in about else _scorer_rows(run, about)
-    rows |= _probability_rows(about)
+    rows |= probability_rows(about)
     text = (
         f"# {title} on {data.name}\n\n"
         f"A scorer f(head, relation, ·) made by hopwalk {about['hopwalk']}. Data: {len(data.facts):,} facts in both directions, "
         f"{len(data.entities):,} entities, {len(data.relations):,} relations; fingerprint `{data.fingerprint[:16]}`.\n\n"
         "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows.items())
     )
-    if about.get("reliability"):
-        run.write_text("reliability.svg", reliability_svg(about["reliability"]["bins"]))
+    reliability = about.get(RELIABILITY) or about.get("reliability")
+    if reliability:
+        run.write_text("reliability.svg", reliability_svg(reliability["bins"]))
         text += "\n![Share of true candidates by predicted probability](reliability.svg)\n"
     run.write_text("card.md", text + ENDING)
 
@@ -104,15 +107,21 @@ def _propagation_rows(run: Run, about: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _probability_rows(about: dict[str, Any]) -> dict[str, str]:
-    calibration, reliability = about["calibration"], about.get("reliability")
-    score = "log softmax of the score" if calibration["is_relative"] else "score"
-    rows = {"probability": f"sigmoid({calibration['slope']:.4g} · {score} {calibration['offset']:+.4g})"}
-    if reliability:
-        rows["calibration error on dev"] = (
-            f"{reliability['error']:.5f} over all candidates, {reliability['top_error']:.4f} over the top ten of each query"
-        )
-    return rows
+def probability_rows(about: dict[str, Any]) -> dict[str, str]:
+    """How probable facts are, and how far that is off, in words."""
+    probability, reliability = about.get(PROBABILITY), about.get(RELIABILITY)
+    if not probability or not reliability:
+        return {"probability": "not calibrated: dev has too few facts, so it is at most a half"}
+    worst = "; ".join(
+        f"{name}: {mean:.2f} predicted, {share:.2f} true" for name, mean, share, _ in reliability["relations"][:MOST_NAMED]
+    )
+    return {
+        "probability": "one for each fact, from the scores of both directions, calibrated on dev by relation",
+        "calibration error on dev (two-fold)": f"{reliability['error']:.4f} over the ten best candidates of each query, "
+        f"{reliability['likely_error']:.4f} over those with a probability of at least 0.2",
+        **({"least reliable relations, of those with 50 dev facts": worst} if worst else {}),
+        "answers are called unlikely below": f"{probability['threshold']:.2f}",
+    }
 
 
 def reliability_svg(bins: Sequence[Sequence[float]]) -> str:

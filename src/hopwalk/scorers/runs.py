@@ -12,6 +12,7 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
 from hopwalk.learning.calibration import Calibration, calibrate, calibration_of, measure_reliability
 from hopwalk.learning.callbacks import Callback, MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
+from hopwalk.learning.probability import probability_about
 from hopwalk.learning.run import FINISHED, Run, copy_run, refuse_used_folder
 from hopwalk.learning.scorer import PathScorer, Scorer
 from hopwalk.learning.training import Learner, best_arrays, load_arrays, train
@@ -96,7 +97,7 @@ def _learner(scorer: Scorer, dataset: Dataset, settings: Settings) -> Learner:
 
 
 def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]) -> None:
-    """Calibrate the scorer on dev, and write calibration, outcome and card to the run folder.
+    """Calibrate the scorer on dev, and write calibration, probabilities of facts, outcome and card to the run folder.
 
     Scores of our models trained with binary cross-entropy are log-odds already, and are not changed.
     """
@@ -105,7 +106,7 @@ def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]
     else:
         scorer.calibration, reliability = calibrate(scorer.compact_scores, dataset)
     calibrated = {"calibration": asdict(scorer.calibration), "reliability": reliability.to_dict() if reliability else None}
-    about = run.about | outcome | calibrated
+    about = run.about | outcome | calibrated | probability_about(scorer.compact_scores, dataset)
     write_card(run, about)
     run.finish(about)
 

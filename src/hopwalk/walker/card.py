@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hopwalk.learning.run import Run
+from hopwalk.scorers.card import probability_rows
 
 
 def write_card(run: Run, about: dict[str, Any]) -> None:
@@ -25,6 +26,7 @@ def write_card(run: Run, about: dict[str, Any]) -> None:
         f"best epoch {about.get('best_epoch', 0)}",
         "dev MRR (tails, filtered without test facts)": "no dev queries" if mrr is None else f"{100 * mrr:.2f}",
         "answers are ranked by": "the probability of the policy's paths, as in the paper; the scorer has no part in it",
+        **probability_rows(about),
     }
     run.write_text(
         "card.md",

@@ -12,6 +12,7 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.errors import DataError, HopwalkError, RunError, SettingsError
 from hopwalk.learning.calibration import calibration_about, calibration_of
 from hopwalk.learning.callbacks import MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
+from hopwalk.learning.probability import probability_about
 from hopwalk.learning.run import INTERRUPTED, Run, copy_run
 from hopwalk.learning.scorer import Scorer
 from hopwalk.learning.training import begin_with, best_arrays, load_arrays, train
@@ -27,6 +28,7 @@ from hopwalk.walker.shaping import Shaping
 from hopwalk.walker.training import WalkerLearner
 
 WALKER = "walker"  # kind of run
+PROBABILITY_QUERIES = 150  # for the probabilities of facts: beams take longer than scores
 SCORER_FOLDER = "scorer"
 STARTED_FROM = "started_from"  # in run.json: the walker whose parameters were the initial ones
 TRAINED_ON_DEV = "was trained on the dev set, on which this walker is evaluated"
@@ -81,7 +83,9 @@ def train_into(
         outcome = train(run, learner, callbacks)
         if outcome is None:  # interrupted before it was as far as it had been before
             return run
-        outcome = run.about | outcome | calibration_about(Decoder(environment, settings).scores, trained_on)
+        scores = Decoder(environment, settings).scores
+        outcome = run.about | outcome | calibration_about(scores, trained_on)
+        outcome |= probability_about(scores, trained_on, most_queries=PROBABILITY_QUERIES)
         write_card(run, outcome)
         run.finish(outcome)
         return run
