@@ -126,7 +126,7 @@ def test_the_frequency_of_each_relation_is_found_although_half_of_the_truth_is_n
             if (head + tail) % 4 == 0
         ]
         ids = np.array(
-            [[world.entities.index(h), world.relations.index(r), world.entities.index(t)] for h, r, t in candidates],
+            [[world.entities.id(h), world.relations.id(r), world.entities.id(t)] for h, r, t in candidates],
             dtype=np.int32,
         )
         is_new = ~known.contains(*ids.T)
