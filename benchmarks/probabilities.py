@@ -1,0 +1,137 @@
+"""How true the probabilities of answers are, whether both directions agree, and how well answers rank by them.
+
+    python -m benchmarks.probabilities RUN [RUN …] [--queries 1000]
+    python -m benchmarks.probabilities --tables
+
+For each run of a scorer, probabilities of facts are fitted on dev again, and measured on test. `disagreement` is the mean
+distance between the probabilities of the same test fact asked from its head and from its tail: with the calibration of one
+direction, which hopwalk showed before, and with probabilities of facts. The MRR is that of at most so many test queries in either
+direction, by score and as `hopwalk ask` ranks. `--tables` fills in the table in docs/probabilities.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from benchmarks.machine import PROJECT, describe_machine
+from benchmarks.results import fill_in, load_results, markdown_table
+from hopwalk.data.triples import Triples
+from hopwalk.learning.metrics import metrics
+from hopwalk.learning.probability import fit_probability, measure_probability
+from hopwalk.learning.ranking import filtered_answers, rank_answers, sample_queries
+from hopwalk.learning.run import Run
+from hopwalk.reasoning.loading import load_model
+from hopwalk.reasoning.models import AnswerModel, Candidates
+from hopwalk.reasoning.probabilities import asked_scores, probabilities
+from hopwalk.utils.files import write_text
+
+RESULTS = PROJECT / "results" / "probabilities.json"
+PAGE = PROJECT / "docs" / "probabilities.md"
+NUM_FACTS = 300  # of test, asked from both ends
+TITLES = (
+    "data",
+    "error on test",
+    "of likely ones",
+    "worst relation",
+    "disagreement before",
+    "now",
+    "tails by score",
+    "as asked",
+    "heads by score",
+    "as asked",
+)
+
+
+def asked_one_way(model: AnswerModel, facts: Triples) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The probability of each fact as an answer of its query [N]; 0 if it is not reached."""
+    queries = list(zip(facts.heads.tolist(), facts.relations.tolist(), strict=True))
+    found = model.rank(queries).candidates
+    own: list[Candidates] = [one.part(one.entities == tail) for one, tail in zip(found, facts.tails.tolist(), strict=True)]
+    chances = probabilities(model, queries, own)
+    assert chances is not None
+    return np.array([float(one[0]) if len(one) else 0.0 for one in chances])
+
+
+def disagreement(model: AnswerModel, facts: Triples) -> float:
+    """The mean distance between the probabilities of facts asked from either end."""
+    turned = Triples(facts.tails, model.dataset.relation_ids.inverse(facts.relations), facts.heads)
+    return float(np.abs(asked_one_way(model, facts) - asked_one_way(model, turned)).mean())
+
+
+def measure(folder: Path, num_queries: int) -> dict[str, Any]:
+    """All measurements of a run."""
+    run = Run.open(folder)
+    model = load_model(run)
+    data, start = model.dataset, perf_counter()
+    fitted = fit_probability(model.score_all_tails, data)
+    assert fitted is not None, "dev has too few facts"
+    seconds = perf_counter() - start
+    facts = sample_queries(data.test, NUM_FACTS)
+    model.probability = None
+    before = disagreement(model, facts)
+    model.probability = fitted[0]
+    on_test = measure_probability(model.score_all_tails, fitted[0], data)
+    assert on_test is not None
+    found: dict[str, Any] = {
+        "model": run.settings.scorer.model,
+        "dev_mrr": run.about.get("valid_mrr"),
+        "seconds_to_fit": round(seconds, 1),
+        "on_dev": fitted[1].to_dict(),
+        "on_test": on_test.to_dict(),
+        "disagreement_before": before,
+        "disagreement": disagreement(model, facts),
+    }
+    known, queries = filtered_answers(data, "test"), sample_queries(data.test, num_queries)
+    turned = Triples(queries.tails, data.relation_ids.inverse(queries.relations), queries.heads)
+    for name, part in (("tails", queries), ("heads", turned)):
+        for way, score in (("by_score", model.score_all_tails), ("as_asked", partial(asked_scores, model))):
+            ranks = rank_answers(score, part, known, num_entities=len(data.entities))
+            found[f"{name}_{way}"] = metrics(ranks).mrr
+    return found | {"queries": len(queries)}
+
+
+def table(rows: dict[str, Any]) -> list[list[str]]:
+    """The rows of the table in docs/probabilities.md."""
+    shown = [list(TITLES)]
+    for name, row in rows.items():
+        worst = row["on_test"]["relations"][:1]
+        text = f"{worst[0][0]} {worst[0][1]:.2f} / {worst[0][2]:.2f}" if worst else "–"
+        numbers = [f"{100 * row[f'{end}_{way}']:.1f}" for end in ("tails", "heads") for way in ("by_score", "as_asked")]
+        errors = [f"{row['on_test'][key]:.3f}" for key in ("error", "likely_error")]
+        shown.append([name, *errors, text, f"{row['disagreement_before']:.3f}", f"{row['disagreement']:.3f}", *numbers])
+    return shown
+
+
+def with_tables(page: str) -> str:
+    """The text of the page with its table as it is in the results."""
+    return fill_in(page, "probabilities", markdown_table(table(load_results(RESULTS)["rows"])))
+
+
+def main() -> None:
+    """Measure and write the results, or fill in the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="*", type=Path)
+    parser.add_argument("--queries", type=int, default=1000, help="test queries in each direction")
+    parser.add_argument("--tables", action="store_true", help="measure nothing; fill in the table of docs/probabilities.md")
+    given = parser.parse_args()
+    found = load_results(RESULTS) or {"rows": {}}
+    for folder in given.runs:
+        name = Run.open(folder).dataset.name
+        found["rows"][name] = measure(folder, given.queries) | {"machine": asdict(describe_machine())}
+        Console().print({key: value for key, value in found["rows"][name].items() if key not in ("machine", "on_dev")})
+        write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+    if given.tables:
+        write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    main()
