@@ -113,6 +113,22 @@ def test_the_best_are_chosen_by_kind(tmp_path: Path):
     }
 
 
+def test_ensembles_of_walks_alone_stand_apart_from_those_with_embeddings(tmp_path: Path):
+    view = view_of(tmp_path)
+    for name, models in (
+        ("walks", ["propagation", "drum"]),
+        ("both", ["propagation", "complex"]),
+        ("none", ["complex", "conve"]),
+    ):
+        members = [{"name": model, "kind": "scorer", "settings": {"model": model}} for model in models]
+        view.ledger.add("ensemble", scorer_content(name=f"umls-{name}", kind="ensemble", members=members))
+    assert {title: group.results[0].name for title, group in best_of(view, "umls").items()} == {
+        "embedding scorer": "umls-none",
+        "several propagation models together": "umls-walks",
+        "propagation with an embedding scorer": "umls-both",
+    }
+
+
 def test_a_run_that_was_trained_on_dev_has_a_row_of_its_own(tmp_path: Path):
     view = view_of(tmp_path)
     settings = COMPLEX.settings.scorer.model_dump()

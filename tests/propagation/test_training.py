@@ -103,6 +103,41 @@ def test_all_known_answers_of_a_query_are_asked_together():
     assert of_a == [[1, 2], [1, 2]]
 
 
+def test_the_head_of_a_fact_is_held_out():
+    """a has (r, b), (r, c), (s, b) and (t, d), and training asks r and s: half of the queries miss r and s, all see (a, t, d)."""
+    dataset = dataset_of([("a", "r", "b"), ("a", "s", "b"), ("a", "r", "c"), ("b", "r", "c"), ("a", "t", "d"), ("d", "t", "a")])
+    dataset = replace(dataset, train=dataset.facts[dataset.facts.relations < 2])
+    graph = build_run_graph(dataset.facts, 4, 3)
+    sources = np.repeat(np.arange(4), np.diff(graph.run_starts[graph.run_offsets]))
+    relations = np.repeat(graph.run_relations, np.diff(graph.run_starts))
+    edges = np.stack([sources, relations, graph.tails], axis=1)
+    sampler = QuerySampler(graph, dataset, PropagationSettings(hiding="head"))
+    found: dict[tuple[int, ...], set[frozenset[tuple[int, ...]]]] = {}
+    for number in range(8):
+        tasks = sampler.batch(number * len(sampler), len(sampler))
+        for query in range(len(sampler)):
+            targets, hidden = (
+                values[offsets[query] : offsets[query + 1]].tolist()
+                for values, offsets in ((tasks.targets, tasks.target_offsets), (tasks.hidden, tasks.hidden_offsets))
+            )
+            assert hidden == sorted(hidden)
+            key = int(tasks.heads[query]), int(tasks.relations[query]), *targets
+            found.setdefault(key, set()).add(frozenset(map(tuple, edges[hidden].tolist())))
+    a, b, c, r, s, r_inverse, s_inverse = 0, 1, 2, 0, 1, 3, 4
+    of_r = frozenset({(a, r, b), (b, r_inverse, a), (a, r, c), (c, r_inverse, a)})
+    of_s = frozenset({(a, s, b), (b, s_inverse, a)})
+    of_b = frozenset({(b, r, c), (c, r_inverse, b)})
+    assert found == {
+        (a, r, b, c): {of_r, of_r | of_s},  # all known answers are hidden, so they are asked together
+        (a, s, b): {of_s, of_r | of_s},
+        (b, r, c): {of_b},
+        (b, r_inverse, a): {of_r, of_r | of_s},
+        (c, r_inverse, a): {of_r, of_r | of_s},  # a alone is asked for, and sees that c is a tail of (b, r)
+        (b, s_inverse, a): {of_s, of_r | of_s},
+        (c, r_inverse, b): {of_b},
+    }
+
+
 def test_every_query_is_asked_once_in_a_pass():
     sampler, _ = sampler_of()
     passes = [sampler.batch(first, 4) for first in range(0, 2 * len(sampler), 4)]

@@ -188,6 +188,12 @@ class ScorerSettings(Group):
     seed: int = _integer(0, "the same seed gives the same result", most=MOST_SEED)
 
 
+_HIDING = (
+    "edges a training query does not see: of its fact; all between head and answer; of all its known answers; of its fact's "
+    "head, by turns in its relation and in all relations that training asks for"
+)
+
+
 class PropagationSettings(Group):
     """all walks at once: the model, and its training"""
 
@@ -212,9 +218,7 @@ class PropagationSettings(Group):
         "share of the probability of entities out of reach that goes to frequent tails of the relation; 0: all are alike",
         most=0.999,
     )
-    hiding: Literal["fact", "between", "query"] = _choice(
-        "fact", "edges a training query does not see: of its fact; all between head and answer; of all its known answers"
-    )
+    hiding: Literal["fact", "between", "query", "head"] = _choice("fact", _HIDING)
     queries: int = _integer(20_000, "training queries, both directions together", least=1, most=MOST_IDS)
     batch_size: int = _integer(16, "queries in a batch", least=1, most=MOST_BATCH)
     num_targets: int = _integer(1, "most answers that a query asks for together", least=1, most=MOST_BATCH)
@@ -255,9 +259,7 @@ class RuleSettings(Group):
     rank: int = _integer(3, "DRUM: models that are added up", least=1, most=100)
     dimension: int = _integer(128, "size of the embedding of the query's relation", least=1, most=MOST_DIMENSIONS)
     hidden_dimension: int = _integer(128, "size of the LSTM that gives the attentions", least=1, most=MOST_DIMENSIONS)
-    hiding: Literal["fact", "between", "query"] = _choice(
-        "fact", "edges a training query does not see: of its fact; all between head and answer; of all its known answers"
-    )
+    hiding: Literal["fact", "between", "query", "head"] = _choice("fact", _HIDING)
     queries: int = _integer(100_000, "training queries, both directions together", least=1, most=MOST_IDS)
     batch_size: int = _integer(64, "queries in a batch", least=1, most=MOST_BATCH)
     learning_rate: float = _number(0.003, "step size of Adam", above=0, most=100)

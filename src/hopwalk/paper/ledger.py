@@ -118,8 +118,19 @@ class Result:
     @property
     def has_walks(self) -> bool:
         """Whether the scorer, or a member of the ensemble, scores by walks."""
-        members = [member["settings"]["model"] for member in self.content.get("members", []) if "settings" in member]
-        return any(model in WALKING_SCORERS for model in ([self.model] if self.kind == "scorer" else members))
+        return any(model in WALKING_SCORERS for model in self._models)
+
+    @property
+    def is_of_walks(self) -> bool:
+        """Whether the scorer, or every member of the ensemble, scores by walks: all of the score is made of them."""
+        return bool(self._models) and all(model in WALKING_SCORERS for model in self._models)
+
+    @property
+    def _models(self) -> list[str]:
+        """The model of a scorer, or those of an ensemble's members."""
+        if self.kind == "scorer":
+            return [self.model]
+        return [str(member["settings"]["model"]) for member in self.content.get("members", []) if "settings" in member]
 
     @property
     def epochs(self) -> int:

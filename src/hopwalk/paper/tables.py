@@ -36,7 +36,7 @@ MODEL_TITLES = {
     NTP: "NTP-λ",
 }
 ALONE, EMBEDDINGS, PROPAGATION = "walker alone", "embedding scorer", "propagation"
-BLEND = "propagation with an embedding scorer"
+SEVERAL, BLEND = "several propagation models together", "propagation with an embedding scorer"
 NEURAL_LP, DRUM = (MODEL_TITLES[model] for model in RULE_MODELS)
 NTP_LAMBDA = MODEL_TITLES[NTP]
 BEYOND: dict[str, Callable[[Result], bool]] = {  # our best runs of any settings: title → whether a run is one
@@ -46,7 +46,8 @@ BEYOND: dict[str, Callable[[Result], bool]] = {  # our best runs of any settings
     DRUM: lambda result: result.kind == "scorer" and result.model == "drum",
     NTP_LAMBDA: lambda result: result.kind == "scorer" and result.model == NTP and result.settings[NTP]["ranks_by"] == "prover",
     PROPAGATION: lambda result: result.kind == "scorer" and result.model == "propagation",
-    BLEND: lambda result: result.kind == "ensemble" and result.has_walks,
+    SEVERAL: lambda result: result.kind == "ensemble" and result.is_of_walks,
+    BLEND: lambda result: result.kind == "ensemble" and result.has_walks and not result.is_of_walks,
 }
 PAPER, ALL_ELSE_EQUAL = "paper, ConvE", "paper, ConvE, all else equal"
 ABLATIONS = {  # title → scorer, recipe, and whether variants have the settings of the release

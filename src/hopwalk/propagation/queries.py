@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from hopwalk.propagation.graph import Int32s, Int64s, RunGraph, edges_of_queries
 from hopwalk.propagation.parameters import Tasks
 from hopwalk.utils.randomness import scattered
 
+SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 MOST_PERMUTED = 1 << 22  # queries in a pass whose order is kept in memory; that of more is computed
 
 
@@ -25,7 +26,9 @@ class QuerySampler:
 
     `propagation.hiding` says which edges a query does not see. "fact": those of the fact that is asked and its inverse.
     "between": all between head and answer, for data whose held-out facts have none (FB15k-237). "query": those of all known
-    answers of the query, which are then asked together, for data whose held-out queries have no known answer (NELL-995).
+    answers of the query, which are then asked together, for data whose held-out queries have no known answer. "head": the
+    fact's head is held out, for data that hold out heads (NELL-995): half of the queries miss its facts of all relations that
+    training asks for, the others those of the fact's relation.
     """
 
     def __init__(self, graph: RunGraph, dataset: Dataset, settings: PropagationSettings) -> None:
@@ -35,6 +38,9 @@ class QuerySampler:
         if dataset.has_own_facts or len(graph.tails) != 2 * len(dataset.facts):  # else the graph knows all answers
             self._known = KnownAnswers([dataset.facts, dataset.train], len(dataset.entities), len(dataset.relations))
         self._order: tuple[int, NDArray[np.integer[Any]]] = -1, np.empty(0, dtype=np.int64)
+        if settings.hiding == "head":
+            asked = dataset.facts[np.isin(dataset.facts.relations, np.unique(dataset.train.relations))]
+            self._asked = asked[np.argsort(asked.heads, kind="stable")]
 
     def __len__(self) -> int:
         """The number of training queries in a pass, both directions together."""
@@ -50,20 +56,28 @@ class QuerySampler:
         heads, relations, tails = self._facts(self._rows(np.arange(first, first + size)))
         generator = np.random.default_rng([self._settings.seed, first])
         targets, filtered = [], []
-        for known, tail in zip(self._known_answers(heads, relations), tails.tolist(), strict=True):
-            asked = self._asked_together(known, tail, generator)
+        is_inverse = self._ids.is_inverse(relations).tolist()
+        for known, tail, inverse in zip(self._known_answers(heads, relations), tails.tolist(), is_inverse, strict=True):
+            asked = self._asked_together(known, tail, generator, is_inverse=inverse)
             targets.append(asked)
             filtered.append(known[~np.isin(known, asked)])
         target_offsets, all_targets = _ragged(targets)
-        hidden_offsets, hidden = hidden_edges(
-            self._graph,
-            heads,
-            relations,
-            self._ids.inverse(relations).astype(np.int32),
-            target_offsets,
-            all_targets,
-            all_between=self._settings.hiding == "between",
-        )
+        if self._settings.hiding == "head":
+            hidden_offsets, hidden = self._facts_of_heads(
+                np.where(is_inverse, tails, heads),
+                np.where(is_inverse, self._ids.inverse(relations), relations),
+                generator.random(size) < 0.5,
+            )
+        else:
+            hidden_offsets, hidden = hidden_edges(
+                self._graph,
+                heads,
+                relations,
+                self._ids.inverse(relations).astype(np.int32),
+                target_offsets,
+                all_targets,
+                all_between=self._settings.hiding == "between",
+            )
         seeds = generator.integers(0, 1 << 62, size)
         return Tasks(heads, relations, hidden_offsets, hidden, target_offsets, all_targets, *_ragged(filtered), seeds)
 
@@ -99,10 +113,23 @@ class QuerySampler:
             self._order = number, np.random.default_rng([self._settings.seed, 1, number]).permutation(len(self))
         return self._order[1]
 
-    def _asked_together(self, known: Int32s, tail: int, generator: np.random.Generator) -> Int32s:
+    def _facts_of_heads(
+        self, heads: Int32s, relations: NDArray[np.integer[Any]], has_all: NDArray[np.bool_]
+    ) -> tuple[Int64s, Int64s]:
+        """The edges of each head's facts and of their inverses, of one relation or of all that are asked: offsets, positions."""
+        starts, ends = (np.searchsorted(self._asked.heads, heads, side) for side in SIDES)
+        facts = []
+        for start, end, relation, every in zip(*(one.tolist() for one in (starts, ends, relations, has_all)), strict=True):
+            own = self._asked[start:end]
+            facts.append(own if every else own[own.relations == relation])
+        return _ragged(hidden_positions(self._graph, facts, self._ids))
+
+    def _asked_together(self, known: Int32s, tail: int, generator: np.random.Generator, *, is_inverse: bool) -> Int32s:
         """The answers that a query asks for: the fact's, and with `num_targets` above 1 some of the other known ones."""
-        if self._settings.hiding == "query":
-            return known
+        if self._settings.hiding == "query" or (self._settings.hiding == "head" and not is_inverse):
+            return known  # they are hidden, all of them
+        if self._settings.hiding == "head":
+            return np.array([tail], dtype=np.int32)
         count = 1 if self._settings.num_targets == 1 else int(generator.integers(1, self._settings.num_targets + 1))
         if count == 1 or len(known) == 1:
             return np.array([tail], dtype=np.int32)

@@ -65,7 +65,12 @@ def _scorer_rows(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:
 
 
 def _hidden(hiding: str) -> str:
-    return {"fact": "its fact", "between": "all edges between head and answer"}.get(hiding, "all facts of the query")
+    return {
+        "fact": "its fact",
+        "between": "all edges between head and answer",
+        "query": "all facts of the query",
+        "head": "facts of its fact's head, in its relation or in all relations asked",
+    }[hiding]
 
 
 def _rule_rows(run: Run, about: dict[str, Any]) -> dict[str, str]:
