@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Ids
 from hopwalk.errors import HopwalkError
-from hopwalk.reasoning.asking import answer_queries
-from hopwalk.reasoning.models import AnswerModel, QueryIds
+from hopwalk.reasoning.asking import PathLabels, may_be_itself, reasons
+from hopwalk.reasoning.models import AnswerModel, FactIds, QueryIds
 from hopwalk.reasoning.profiles import Profiler
 from hopwalk.reasoning.values import ReasoningPath, fact_text
 
@@ -44,7 +45,7 @@ class ProposedFact:
 
 @dataclass(frozen=True)
 class Proposals:
-    """Proposed facts, the likeliest first, from `num_asked` queries of `num_queries` that there are; `total` facts were likely."""
+    """Proposed facts, the likeliest first, of `total` that were likely enough; `num_asked` of `num_queries` were asked."""
 
     facts: tuple[ProposedFact, ...]
     total: int
@@ -76,22 +77,51 @@ def propose(
     chosen = queries
     if len(queries) > most_queries:
         chosen = [queries[row] for row in np.linspace(0, len(queries) - 1, most_queries).astype(np.int64).tolist()]
-    found: dict[tuple[str, str, str], ProposedFact] = {}
-    labels, relations, ids = model.dataset.entities, model.dataset.relations, model.dataset.relation_ids
-    answered = answer_queries(model, chosen, k=ANSWERS_EACH, num_paths=num_paths, only_new=True) if chosen else []
-    for (head, way), answers in zip(chosen, answered, strict=True):
-        for answer in answers:
-            if answer.probability is None:
+    found = _likely(model, chosen, above)
+    best = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))[:k]
+    paths = _paths(model, [(query, answer) for _, (_, query, answer) in best], num_paths)
+    labels, relations = model.dataset.entities, model.dataset.relations
+    facts = tuple(
+        ProposedFact(labels[head], relations[way], labels[tail], probability, labels[query[0]], paths[query, answer])
+        for (head, way, tail), (probability, query, answer) in best
+    )
+    return Proposals(facts, len(found), len(chosen), len(queries))
+
+
+def _likely(model: AnswerModel, queries: Sequence[QueryIds], above: float) -> dict[FactIds, tuple[float, QueryIds, int]]:
+    """The new facts of at least that probability, each with the query and the answer that it was found by."""
+    ids, found = model.dataset.relation_ids, dict[FactIds, tuple[float, QueryIds, int]]()
+    for first in range(0, len(queries), model.queries_at_once):
+        part = queries[first : first + model.queries_at_once]
+        ranking = model.rank(part, only_new=True, k=ANSWERS_EACH + 1)  # one more, since the head may be among them
+        for (head, way), candidates in zip(part, ranking.candidates, strict=True):
+            if candidates.probabilities is None:
                 raise HopwalkError("the run has no calibrated probabilities", remedy="Train it again with this version.")
-            if answer.probability < above:
-                continue
-            is_inverse, asked = bool(ids.is_inverse(way)), labels[head]
-            ends = (answer.key, asked) if is_inverse else (asked, answer.key)
-            fact = (ends[0], relations[int(ids.inverse(way)) if is_inverse else way], ends[1])
-            if fact not in found or found[fact].probability < answer.probability:
-                found[fact] = ProposedFact(*fact, answer.probability, asked, answer.paths)
-    ranked = sorted(found.values(), key=lambda fact: (-fact.probability, fact.head, fact.relation, fact.tail))
-    return Proposals(tuple(ranked[:k]), len(ranked), len(chosen), len(queries))
+            answers = zip(candidates.entities.tolist(), candidates.probabilities.tolist(), strict=True)
+            others = [pair for pair in answers if pair[0] != head or may_be_itself(model.dataset, way)]
+            for answer, probability in others[:ANSWERS_EACH]:
+                is_inverse = bool(ids.is_inverse(way))
+                fact = (answer, int(ids.inverse(way)), head) if is_inverse else (head, way, answer)
+                if probability >= above and (fact not in found or found[fact][0] < probability):
+                    found[fact] = probability, (head, way), answer
+    return found
+
+
+def _paths(
+    model: AnswerModel, chosen: Sequence[tuple[QueryIds, int]], num_paths: int
+) -> dict[tuple[QueryIds, int], tuple[ReasoningPath, ...]]:
+    """The paths of chosen answers: they cost more than ranking, so nothing else gets any."""
+    by_query = dict[QueryIds, list[int]]()
+    for query, answer in chosen:
+        by_query.setdefault(query, []).append(answer)
+    labels, queries, found = PathLabels(model.dataset), list(by_query), dict[tuple[QueryIds, int], tuple[ReasoningPath, ...]]()
+    for first in range(0, len(queries), model.queries_at_once):
+        part = queries[first : first + model.queries_at_once]
+        of_queries = model.rank(part, only_new=True, k=ANSWERS_EACH + 1).paths([by_query[query] for query in part], num_paths)
+        for query, of_answers in zip(part, of_queries, strict=True):
+            for answer, paths in zip(by_query[query], of_answers, strict=True):
+                found[query, answer] = labels.paths(query[0], reasons(query[1], answer, paths))
+    return found
 
 
 def _queries(model: AnswerModel, entity: int | None, relation: int | None) -> list[QueryIds]:
@@ -110,6 +140,7 @@ def _queries(model: AnswerModel, entity: int | None, relation: int | None) -> li
 def _heads(dataset: Dataset, relation: int) -> list[int]:
     """The entities at the near end of the relation's facts."""
     ids, facts = dataset.relation_ids, dataset.facts
-    if ids.is_inverse(relation):
-        return np.unique(facts.tails[facts.relations == ids.inverse(relation)]).tolist()
-    return np.unique(facts.heads[facts.relations == relation]).tolist()
+    is_inverse = bool(ids.is_inverse(relation))
+    near = facts.tails if is_inverse else facts.heads
+    heads: list[int] = np.unique(near[facts.relations == (ids.inverse(relation) if is_inverse else relation)]).tolist()
+    return heads
