@@ -88,6 +88,7 @@ def http_server(reasoner: Reasoner) -> Iterator[str]:
 @asynccontextmanager
 async def over_http(address: str, mode: str) -> AsyncIterator[Agent]:
     """An agent that is connected to that server, with its token."""
-    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30) as http:
-        async with Client(streamable_http_client(address, http_client=http), mode=mode) as client:  # type: ignore[arg-type]
-            yield Agent(client)
+    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30)
+    transport = streamable_http_client(address, http_client=http)
+    async with http, Client(transport, mode=mode) as client:  # type: ignore[arg-type]
+        yield Agent(client)
