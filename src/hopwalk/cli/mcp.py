@@ -43,9 +43,10 @@ def mcp(
         if http:
             from hopwalk.mcp.http import serve_http
     except ModuleNotFoundError as error:
-        if error.name not in ("mcp", "mcp_types", "fastapi", "starlette", "uvicorn"):
+        package = (error.name or "").partition(".")[0]
+        if package not in ("mcp", "mcp_types", "fastapi", "starlette", "uvicorn"):
             raise
-        raise MissingPackageError(error.name, "`hopwalk mcp`") from None
+        raise MissingPackageError(package, "`hopwalk mcp`") from None
 
     if not http:
         serve_stdio(run)
