@@ -135,7 +135,8 @@ def test_list_facts(reasoner: Reasoner):
         "relation": "knows",
         "tail": "mother 1",
     }
-    pages, offset = [], 0
+    pages: list[str] = []
+    offset: int | None = 0
     while offset is not None:
         page = call(reasoner, "list_facts", entity="mother 1", relation="knows", role="tail", limit=2, offset=offset)
         pages += page["groups"][0]["entities"]

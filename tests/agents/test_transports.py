@@ -254,6 +254,26 @@ def test_the_command_over_http(hostile_run: Path):
     assert (process.returncode, out, err) == (0, "", "Stopped.\n")
 
 
+def test_a_signal_ends_the_command_over_stdio(hostile_run: Path):
+    with subprocess.Popen(
+        [sys.executable, "-m", "hopwalk", "mcp", str(hostile_run)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+            params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}) + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "hopwalk"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == -signal.SIGTERM and process.stderr.read() == ""
+        finally:
+            process.kill()
+
+
 def test_the_command_over_stdio_writes_nothing_else(hostile_run: Path):
     """It ends when its input does, and lines that are no messages do it no harm."""
     sent = "no json\n" + json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}) + "\n"

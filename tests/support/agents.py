@@ -66,7 +66,7 @@ def in_process(reasoner: Reasoner, use: Callable[[Agent], Awaitable[T]], **optio
 async def over_stdio(run: Path, mode: str) -> AsyncIterator[Agent]:
     """An agent that has started `hopwalk mcp RUN`."""
     server = StdioServerParameters(command=sys.executable, args=["-m", "hopwalk", "mcp", str(run), "--threads", "1"])
-    async with Client(server, mode=mode) as client:  # type: ignore[arg-type]
+    async with Client(server, mode=mode) as client:
         yield Agent(client)
 
 
@@ -90,5 +90,5 @@ async def over_http(address: str, mode: str) -> AsyncIterator[Agent]:
     """An agent that is connected to that server, with its token."""
     http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30)
     transport = streamable_http_client(address, http_client=http)
-    async with http, Client(transport, mode=mode) as client:  # type: ignore[arg-type]
+    async with http, Client(transport, mode=mode) as client:
         yield Agent(client)

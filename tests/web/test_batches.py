@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from hopwalk.web.limits import MOST_HOPS, MOST_QUERIES, MOST_RULES
+from hopwalk.web.limits import (
+    MOST_HOPS,
+    MOST_JOBS,
+    MOST_PATHS_IN_ALL,
+    MOST_PROPOSED,
+    MOST_QUERIES,
+    MOST_RELATIONS,
+    MOST_RULES,
+)
 from hopwalk.web.runs import RunView, load_runs
+from tests.docs.pages import DOCS, text_of
 from tests.support.serving import QUERY, SCRIPT, Client, problem_of, serving
 
 OPERATIONS = {
@@ -104,3 +113,14 @@ def test_what_a_model_cannot_do_is_no_internal_error(village_run: Path):
     with serving(load_runs([village_run / "scorer"])) as client:
         problem = problem_of(client.get("api/v1/rules", params={"relation": "uncle"}), 422)
         assert problem["code"] == "no_answer" and "embedding model" in problem["message"]
+
+
+def test_the_docs_have_the_limits():
+    text = text_of(DOCS / "serving.md")
+    for row in (
+        f"| queries of a batch; queries × k × paths | {MOST_QUERIES}; {MOST_PATHS_IN_ALL:,} | 422 |",
+        f"| facts in a path between two entities | {MOST_HOPS} | 422 |",
+        f"| rules of a relation | {MOST_RULES} | 422 |",
+        f"| jobs; relations and facts of one | {MOST_JOBS}; {MOST_RELATIONS} and {MOST_PROPOSED:,} |",
+    ):
+        assert row in text

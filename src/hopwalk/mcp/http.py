@@ -51,7 +51,9 @@ def serve_http(
 
 def create_app(reasoner: Reasoner, token: str, limits: Limits) -> ASGIApp:
     """The SDK's app behind checks of token, Host and sizes. The SDK checks Host and Origin once more."""
-    app = ToolServer(reasoner, is_one_connection=False).server.streamable_http_app(
+    tools = ToolServer(reasoner, is_one_connection=False)
+    tools.warm_up()
+    app = tools.server.streamable_http_app(
         streamable_http_path=PATH, json_response=True, max_request_body_size=MOST_BODY_BYTES, max_sessions=MOST_SESSIONS
     )
     return RequestMiddleware(_Gate(app, token), hosts=(), metrics=Metrics(__version__), seconds=limits.seconds)

@@ -58,6 +58,23 @@ class ToolServer:
             get_tool_input_schema=lambda name: BY_NAME[name].arguments.model_json_schema() if name in BY_NAME else None,
         )
 
+    def warm_up(self) -> None:
+        """Begin to build the indexes of names and to compile what answers; calls wait for it."""
+        self._pool.submit(self._warm)
+
+    def _warm(self) -> None:
+        reasoner = self._sets.reasoner
+        names, facts = reasoner.names, reasoner.dataset.facts
+        try:
+            for index in (names.entities, names.relations):
+                index.search(" ")
+                index.near("zzzz")
+            if len(facts):
+                head = reasoner.dataset.entities[int(facts.heads[0])]
+                reasoner.ask(head, names.relation_key(int(facts.relations[0])), k=1)
+        except HopwalkError:
+            logger.exception("warming up failed")
+
     async def _list(self, _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in TOOLS])
 
