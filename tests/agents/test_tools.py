@@ -3,14 +3,19 @@
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import hopwalk
-from hopwalk.mcp import limits, server, tools
+from hopwalk.data.dataset import assemble
+from hopwalk.data.reading import LabelledFacts
+from hopwalk.mcp import limits, server
 from hopwalk.mcp.tools import TOOLS
 from hopwalk.reasoning.reasoner import Reasoner
 from hopwalk.reasoning.values import ReasoningPath
 from tests.support.agents import Agent, in_process
+from tests.support.serving import QUICK
+from tests.support.villages import settings_of, train_walker
 
 
 @pytest.fixture(scope="module")
@@ -267,6 +272,26 @@ def test_an_embedding_model_has_no_paths(village_run: Path):
     assert call(reasoner, "find_paths", start="child 0", end="man 1")["paths"]
 
 
+def test_readable_names(tmp_path: Path):
+    """Labels are what is sent and shown; names are beside them, and are found. Two entities may have the same."""
+    facts = [("Q1", "P1", "Q2"), ("Q1", "P1", "Q3"), ("Q2", "P1", "Q3"), ("Q3", "P1", "Q4")]
+    frame = pl.DataFrame(facts, schema=["head", "relation", "tail"], orient="row")
+    names = {"Q1": "Bob", "Q2": "Ann", "Q3": "Ann", "P1": "knows", "Q4": "two\nlines"}
+    dataset = assemble("named", LabelledFacts({"train": frame}, names=names))
+    named = hopwalk.load(train_walker(dataset, settings_of(QUICK), out=tmp_path / "run").path)
+    found = call(named, "ask", head="bob", relation="KNOWS")
+    assert found["question"] == {"head": "Q1", "relation": "P1", "tail": "?"}
+    assert {name: found["names"][name] for name in ("Q1", "Q2", "Q3")} == {"Q1": "Bob", "Q2": "Ann", "Q3": "Ann"}
+    assert call(named, "find_entities", text="two")["names"] == {"Q4": r"two\u000alines"}
+    relation = call(named, "list_relations")["relations"][0]
+    assert (relation["relation"], relation["name"]) == ("P1", "knows")
+    wrong = fails(named, "ask", head="Ann", relation="knows")
+    assert "matches several" in wrong["error"] and {"Q2", "Q3"} <= {*wrong["suggestions"]}
+    assert call(named, "ask", head="Q2", relation="knows")["answers"]
+    several = fails(named, "add_facts", facts=[{"head": "ann", "relation": "knows", "tail": "bob"}])
+    assert "facts.0.head" in several["error"] and {"Q2", "Q3"} <= {*several["suggestions"]}
+
+
 def test_failures_of_ours_and_limits(reasoner: Reasoner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
     def fail(*_: Any) -> Any:
         raise RuntimeError("a secret")
@@ -280,4 +305,3 @@ def test_failures_of_ours_and_limits(reasoner: Reasoner, monkeypatch: pytest.Mon
     monkeypatch.setattr(server, "call", fail)
     found = fails(reasoner, "ask", **question)
     assert "secret" not in str(found) and "a secret" in caplog.text
-    assert tools.TOOLS

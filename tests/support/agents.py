@@ -64,9 +64,9 @@ def in_process(reasoner: Reasoner, use: Callable[[Agent], Awaitable[T]], **optio
 
 @asynccontextmanager
 async def over_stdio(run: Path, mode: str) -> AsyncIterator[Agent]:
-    """An agent that has started `hopwalk mcp RUN`."""
+    """An agent that has started `hopwalk mcp RUN`. It does not probe the protocol for ten seconds: machines may be busy."""
     server = StdioServerParameters(command=sys.executable, args=["-m", "hopwalk", "mcp", str(run), "--threads", "1"])
-    async with Client(server, mode=mode) as client:
+    async with Client(server, mode="2026-07-28" if mode == "auto" else mode) as client:
         yield Agent(client)
 
 

@@ -18,6 +18,7 @@ from hopwalk.mcp import limits
 from hopwalk.mcp.errors import Mistake, ToolError, invalid_arguments
 from hopwalk.mcp.fact_sets import FactSets
 from hopwalk.mcp.labels import shown
+from hopwalk.mcp.schemas import Result
 from hopwalk.mcp.tools import BY_NAME, TOOLS, Tool, call
 from hopwalk.reasoning.reasoner import Reasoner
 from hopwalk.utils.text import counted, json_text
@@ -139,6 +140,7 @@ def _described(tool: Tool) -> types.Tool:
 
 def _content(body: BaseModel, *, is_error: bool) -> types.CallToolResult:
     """The body as structured content, and as JSON text for clients that do not read that."""
-    value = body.model_dump()
+    dumped, common = body.model_dump(), Result.model_fields
+    value = dict(sorted(dumped.items(), key=lambda item: item[0] in common))  # what was asked for comes first
     text = types.TextContent(type="text", text=json_text(value))
     return types.CallToolResult(content=[text], structured_content=value, is_error=is_error)
