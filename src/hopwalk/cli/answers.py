@@ -311,3 +311,35 @@ def paths(
     """
     found = _loaded(run, facts).paths_between(head, tail, hops=hops, k=k)
     print_json(found.to_dict()) if as_json else print_text(printable(str(found)))
+
+
+def propose(
+    run: RunFolder,
+    entity: Annotated[str | None, typer.Argument(help="Facts about this entity.", show_default=False)] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(help="Only facts of this relation; with ⁻¹ at its end, asked from its tails.", show_default=False),
+    ] = None,
+    above: Annotated[float, typer.Option(min=0, max=1, help="Minimum probability of a proposed fact.")] = 0.5,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of facts.")] = 10,
+    facts: Facts = None,
+    as_json: options.Json = False,
+) -> None:
+    """Propose missing facts about an entity, of a relation, or of both, the likeliest first; `complete` asks the whole graph.
+
+    Examples:
+
+    - `hopwalk propose runs/umls steroid`
+
+    - `hopwalk propose runs/umls --relation affects --above 0.8`
+    """
+    found = _loaded(run, facts).propose(entity, relation, above=above, k=k)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    asked = f"{found.num_asked:,} of {counted(found.num_queries, 'query')}"
+    print_text(f"{counted(found.total, 'new fact')} of at least {100 * above:g} %, from {asked}")
+    for fact in found.facts:
+        print_text(printable(f"{100 * fact.probability:5.1f} %  {fact.text}"))
+        for path in fact.paths[:1]:
+            print_text(printable(f"         {path}"))

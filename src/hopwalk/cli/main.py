@@ -38,6 +38,7 @@ for command in (
     answers.rules,
     answers.complete,
     answers.paths,
+    answers.propose,
     serve.serve,
     mcp.mcp,
 ):

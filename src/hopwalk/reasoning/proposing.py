@@ -22,9 +22,10 @@ ANSWERS_EACH = 10  # of a query
 
 @dataclass(frozen=True, repr=False)
 class ProposedFact:
-    """A fact that the graph does not have, its probability, and the paths behind it; labels in the data, not readable names.
+    """A fact that the graph does not have, its probability, and the paths behind it.
 
-    A path leads from `asked` to the other end: the fact may have been found from either.
+    Head, relation, tail are labels in the data, `names` their readable names. A path leads from `asked` to the other end: the
+    fact may have been found from either.
     """
 
     head: str
@@ -33,13 +34,19 @@ class ProposedFact:
     probability: float
     asked: str
     paths: tuple[ReasoningPath, ...]
+    names: tuple[str, str, str]
+
+    @property
+    def text(self) -> str:
+        """The fact in one line, by readable names."""
+        return fact_text(*self.names)
 
     def __repr__(self) -> str:
-        return f"ProposedFact({fact_text(self.head, self.relation, self.tail)}, {100 * self.probability:.1f} %)"
+        return f"ProposedFact({self.text}, {100 * self.probability:.1f} %)"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        names = ("head", "relation", "tail", "probability", "asked")
+        names = ("head", "relation", "tail", "text", "probability", "asked")
         return {name: getattr(self, name) for name in names} | {"paths": [path.to_dict() for path in self.paths]}
 
 
@@ -82,7 +89,15 @@ def propose(
     paths = _paths(model, [(query, answer) for _, (_, query, answer) in best], num_paths)
     labels, relations = model.dataset.entities, model.dataset.relations
     facts = tuple(
-        ProposedFact(labels[head], relations[way], labels[tail], probability, labels[query[0]], paths[query, answer])
+        ProposedFact(
+            labels[head],
+            relations[way],
+            labels[tail],
+            probability,
+            asked=labels[query[0]],
+            paths=paths[query, answer],
+            names=(labels.name(head), relations.name(way), labels.name(tail)),
+        )
         for (head, way, tail), (probability, query, answer) in best
     )
     return Proposals(facts, len(found), len(chosen), len(queries))
