@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -270,6 +271,53 @@ def test_an_embedding_model_has_no_paths(village_run: Path):
     found = call(reasoner, "ask", head="child 0", relation="uncle")
     assert "no paths" in found["note"] and not any(one["paths"] for one in found["answers"] if one["status"] == "inferred")
     assert call(reasoner, "find_paths", start="child 0", end="man 1")["paths"]
+
+
+TEXTS = [
+    "child 0",
+    "man 1",
+    "uncle",
+    "knows⁻¹",
+    "",
+    " ",
+    "?",
+    "\x00",
+    "\u202e",
+    "\ud800",
+    "x" * 3000,
+    "\\u0041",
+    "…#0123456789ab",
+    "⁻¹",
+]
+VALUES = [*TEXTS, None, True, 0, -1, 3, 10**30, 0.5, float("nan"), float("inf"), [], {}, [{"head": "child 0"}], ["x"] * 200]
+
+
+def test_no_arguments_lead_to_an_internal_error(reasoner: Reasoner, caplog: pytest.LogCaptureFixture):
+    """Some that fit and some that do not, drawn at random with a seed."""
+    random = np.random.default_rng(0)
+
+    def drawn(pool: list[Any]) -> Any:
+        return pool[int(random.integers(len(pool)))]
+
+    async def use(agent: Agent) -> None:
+        counts = {True: 0, False: 0}
+        for number in range(400):
+            tool = TOOLS[number % len(TOOLS)]
+            arguments = {}
+            for name, field in tool.arguments.model_fields.items():
+                if name == "facts":
+                    parts = ("head", "relation", "tail")
+                    arguments[name] = [{part: drawn(TEXTS if random.random() < 0.3 else TEXTS[:3]) for part in parts}]
+                elif field.is_required() or random.random() < 0.3:
+                    arguments[name] = drawn(VALUES if random.random() < 0.2 else TEXTS[2:4] if name == "relation" else TEXTS[:2])
+            result = await agent.client.call_tool(tool.name, arguments)
+            counts[result.is_error] += 1
+            assert "Internal" not in str(result.structured_content), (tool.name, arguments)
+            assert len(result.model_dump_json()) < 100_000
+        assert min(counts.values()) > 40
+
+    in_process(reasoner, use)
+    assert not [record for record in caplog.records if record.name.startswith("hopwalk")]
 
 
 def test_readable_names(tmp_path: Path):
