@@ -289,7 +289,22 @@ TEXTS = [
     "…#0123456789ab",
     "⁻¹",
 ]
-VALUES = [*TEXTS, None, True, 0, -1, 3, 10**30, 0.5, float("nan"), float("inf"), [], {}, [{"head": "child 0"}], ["x"] * 200]
+VALUES: list[Any] = [
+    *TEXTS,
+    None,
+    True,
+    0,
+    -1,
+    3,
+    10**30,
+    0.5,
+    float("nan"),
+    float("inf"),
+    [],
+    {},
+    [{"head": "child 0"}],
+    ["x"] * 200,
+]
 
 
 def test_no_arguments_lead_to_an_internal_error(reasoner: Reasoner, caplog: pytest.LogCaptureFixture):
