@@ -38,6 +38,11 @@ CASES: dict[str, tuple[str, ...]] = {
     "rules": ("rules", "UNCLES", "uncle", "-k", "1"),
     "rules-unknown": ("rules", "UNCLES", "unclle"),
     "complete": ("complete", "UNCLES", "--relation", "uncle", "--above", "0.99", "--out", "new.tsv"),
+    "propose": ("propose", "UNCLES", HEAD, "--relation", "uncle", "--above", "0", "-k", "1"),
+    "propose-nothing": ("propose", "UNCLES"),
+    "paths": ("paths", "UNCLES", "child 0", "MAN_1", "-k", "2"),
+    "paths-json": ("paths", "UNCLES", "child 0", "mother 0", "--hops", "1", "--json"),
+    "paths-mistake": ("paths", "UNCLES", "child 0", "mann 1"),
     "complete-mistake": ("complete", "UNCLES", "--out", "new.doc"),
 }
 FILES = {

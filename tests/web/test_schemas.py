@@ -23,6 +23,14 @@ OPERATIONS = {
     ("GET", "/api/v1/runs/{run}"),
     ("GET", "/api/v1/health"),
     ("GET", "/metrics"),
+    ("POST", "/api/v1/ask-many"),
+    ("GET", "/api/v1/rules"),
+    ("GET", "/api/v1/paths"),
+    ("POST", "/api/v1/complete"),
+    ("GET", "/api/v1/jobs"),
+    ("GET", "/api/v1/jobs/{job}"),
+    ("GET", "/api/v1/jobs/{job}/facts"),
+    ("DELETE", "/api/v1/jobs/{job}"),
 }
 QUICK = settings(max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 

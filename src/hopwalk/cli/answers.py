@@ -1,4 +1,4 @@
-"""`hopwalk ask`, `explain`, `rules` and `complete`: answers, their reasons, their rules, and new facts for the whole graph."""
+"""`hopwalk ask`, `explain`, `rules`, `complete` and `paths`: answers, their reasons and rules, and facts of the whole graph."""
 
 from __future__ import annotations
 
@@ -306,3 +306,56 @@ def complete(
     rate = found.queries_of_session / max(found.seconds, 1e-9)
     facts, queries = counted(found.facts, "new fact"), counted(found.queries, "query")
     print_text(f"{out}: {facts} from {queries}, {rate:,.0f} queries per second")
+
+
+def paths(
+    run: RunFolder,
+    head: Annotated[str, typer.Argument(help="The entity where paths begin.", show_default=False)],
+    tail: Annotated[str, typer.Argument(help="The entity where they end.", show_default=False)],
+    hops: Annotated[int, typer.Option(min=1, max=6, help="Maximum number of facts in a path.")] = 3,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of paths.")] = 10,
+    facts: Facts = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the paths of known facts between two entities: shortest first, then those through the least busy entities.
+
+    Examples:
+
+    - `hopwalk paths runs/umls steroid eicosanoid`
+
+    - `hopwalk paths runs/umls steroid eicosanoid --hops 2 --json`
+    """
+    found = _loaded(run, facts).paths_between(head, tail, hops=hops, k=k)
+    print_json(found.to_dict()) if as_json else print_text(printable(str(found)))
+
+
+def propose(
+    run: RunFolder,
+    entity: Annotated[str | None, typer.Argument(help="Facts about this entity.", show_default=False)] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(help="Only facts of this relation; with ⁻¹ at its end, asked from its tails.", show_default=False),
+    ] = None,
+    above: Annotated[float, typer.Option(min=0, max=1, help="Minimum probability of a proposed fact.")] = 0.5,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of facts.")] = 10,
+    facts: Facts = None,
+    as_json: options.Json = False,
+) -> None:
+    """Propose missing facts about an entity, of a relation, or of both, the likeliest first; `complete` asks the whole graph.
+
+    Examples:
+
+    - `hopwalk propose runs/umls steroid`
+
+    - `hopwalk propose runs/umls --relation affects --above 0.8`
+    """
+    found = _loaded(run, facts).propose(entity, relation, above=above, k=k)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    asked = f"{found.num_asked:,} of {counted(found.num_queries, 'query')}"
+    print_text(f"{counted(found.total, 'new fact')} of at least {100 * above:g} %, from {asked}")
+    for fact in found.facts:
+        print_text(printable(f"{100 * fact.probability:5.1f} %  {fact.text}"))
+        for path in fact.paths[:1]:
+            print_text(printable(f"         {path}"))

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hopwalk.cli import answers, compare, data, options, paper, serve, train, tune
+from hopwalk.cli import answers, compare, data, mcp, options, paper, serve, train, tune
 from hopwalk.cli.console import print_error, print_text
 from hopwalk.cli.options import Overrides
 from hopwalk.errors import HopwalkError
@@ -37,7 +37,10 @@ for command in (
     answers.explain,
     answers.rules,
     answers.complete,
+    answers.paths,
+    answers.propose,
     serve.serve,
+    mcp.mcp,
 ):
     app.command()(options.takes_threads(command))
 app.command()(train.accept)

@@ -45,12 +45,19 @@ class KnownAnswers:
 
     def answers(self, heads: Ids, relations: Ids) -> tuple[NDArray[np.int64], Ids]:
         """The known answers of Q queries: offsets [Q+1], and the tails, those of query q at `offsets[q]:offsets[q+1]`."""
-        start, end = self._ranges(heads, relations, relations)
+        offsets, found = self._read(*self._ranges(heads, relations, relations))
+        return offsets, found.tails
+
+    def edges(self, heads: Ids) -> tuple[NDArray[np.int64], Triples]:
+        """The known answers of all queries about N heads: offsets [N+1], and the facts, as seen from each head, by relation."""
+        return self._read(*self._ranges(heads, np.zeros_like(heads), np.full_like(heads, self._relation_ids.num_all - 1)))
+
+    def _read(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[np.int64], Triples]:
+        """The offsets of ranges of keys, and the triples of their keys."""
         counts = end - start
-        offsets = np.zeros(len(heads) + 1, dtype=np.int64)
+        offsets = np.zeros(len(start) + 1, dtype=np.int64)
         np.cumsum(counts, out=offsets[1:])
-        rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], counts)
-        return offsets, self._packing.unpack(self._keys[rows]).tails
+        return offsets, self._packing.unpack(self._keys[np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], counts)])
 
     def counts(self, heads: Ids, relations: Ids) -> NDArray[np.int64]:
         """The number of known answers of Q queries [Q]."""

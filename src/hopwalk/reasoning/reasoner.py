@@ -13,12 +13,14 @@ from hopwalk.errors import SettingsError
 from hopwalk.learning.run import Run
 from hopwalk.reasoning.asking import answer_queries
 from hopwalk.reasoning.completing import Completed, OnProgress, complete_into
+from hopwalk.reasoning.connecting import PathsBetween, paths_between
 from hopwalk.reasoning.explaining import explain_fact
 from hopwalk.reasoning.facts import LabelledFact, add_facts, read_facts
 from hopwalk.reasoning.loading import load_model
 from hopwalk.reasoning.models import AnswerModel
 from hopwalk.reasoning.names import Names
 from hopwalk.reasoning.profiles import Profile, Profiler, RelationFacts
+from hopwalk.reasoning.proposing import Proposals, propose
 from hopwalk.reasoning.results import Answers, ShownExplanation
 from hopwalk.reasoning.rule_mining import UsedRule, used_rules
 from hopwalk.reasoning.values import INVERSE, fact_text
@@ -123,6 +125,36 @@ class Reasoner:
         _require_positive(limit=limit)
         entity_id, relation_id = self.names.query_ids(entity, relation)
         return Profiler(self.dataset, self.model.known).facts(entity_id, relation_id, offset=offset, limit=limit)
+
+    def paths_between(self, head: str, tail: str, *, hops: int = 3, k: int = 10) -> PathsBetween:
+        """The paths of known facts between two entities, shortest first, then those through the least busy entities."""
+        _require_positive(hops=hops, k=k)
+        ends = self.names.entity_id(head), self.names.entity_id(tail)
+        return paths_between(self.dataset, self.model.known, *ends, hops=hops, k=k)
+
+    def propose(
+        self,
+        entity: str | None = None,
+        relation: str | None = None,
+        *,
+        above: float = 0.5,
+        k: int = 20,
+        num_paths: int = 1,
+        most_queries: int = 256,
+    ) -> Proposals:
+        """The likeliest missing facts about an entity, of a relation, or of both, from at most `most_queries` queries."""
+        _require_positive(k=k, num_paths=num_paths, most_queries=most_queries)
+        entity_id = None if entity is None else self.names.entity_id(entity)
+        relation_id = None if relation is None else self.names.relation_id(relation)
+        return propose(
+            self.model,
+            entity=entity_id,
+            relation=relation_id,
+            above=above,
+            k=k,
+            num_paths=num_paths,
+            most_queries=most_queries,
+        )
 
     def rules(self, relation: str, *, split: str = "", k: int = 20) -> list[UsedRule]:
         """The rules used for a relation, over its dev queries (or those of `split`), most used first."""

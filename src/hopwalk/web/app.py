@@ -10,29 +10,47 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi import Path as InPath
 from fastapi.responses import FileResponse, PlainTextResponse, Response
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from hopwalk import __version__
-from hopwalk.errors import UnknownNameError
+from hopwalk.errors import HopwalkError, UnknownNameError
 from hopwalk.reasoning.drawing import draw_paths
 from hopwalk.reasoning.values import Edge, ReasoningPath
 from hopwalk.web import schemas
 from hopwalk.web.engine import Engine, OverloadedError, Task
-from hopwalk.web.limits import MOST_CHARACTERS, MOST_FOUND, MOST_OF_RUN, MOST_OFFSET, MOST_TYPED, Limits
+from hopwalk.web.jobs import Job, Jobs
+from hopwalk.web.limits import (
+    MOST_CHARACTERS,
+    MOST_FOUND,
+    MOST_HOPS,
+    MOST_OF_JOB,
+    MOST_OF_RUN,
+    MOST_OFFSET,
+    MOST_PATHS_IN_ALL,
+    MOST_RULES,
+    MOST_TYPED,
+    Limits,
+)
 from hopwalk.web.metrics import Metrics
 from hopwalk.web.middleware import RequestMiddleware
 from hopwalk.web.problems import JSONResponse, RequestError, add_handlers, responses_of
 from hopwalk.web.runs import RunView
-from hopwalk.web.tasks import Asking, Describing, Explaining
+from hopwalk.web.tasks import Asking, AskingMany, Connecting, Describing, Explaining, MiningRules
 
 STATIC = Path(__file__).parent / "static"
 API = "/api/v1"
 RunName = Annotated[str | None, Query(max_length=MOST_OF_RUN, description="The run to ask. Default: the first run.")]
 Typed = Annotated[str, Query(max_length=MOST_TYPED, description="The beginning of a name, or part of it; empty for all names.")]
 EntityName = Annotated[str, Query(min_length=1, max_length=MOST_CHARACTERS, description="The entity, by label or by name.")]
+RelationName = Annotated[
+    str, Query(min_length=1, max_length=MOST_CHARACTERS, description="The relation; with ⁻¹ at its end, its inverse.")
+]
+Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description="The number of facts to skip.")]
+JobId = Annotated[str, InPath(max_length=MOST_OF_JOB, description="The id of the job.")]
 Limit = Annotated[int, Query(ge=1, le=MOST_FOUND, description="Maximum number of results.")]
 
 
@@ -44,11 +62,13 @@ def create_app(
     metrics = Metrics(__version__)
     engine = Engine(most_waiting=limits.waiting, on_batch=metrics.batch)
     metrics.waiting = lambda: engine.waiting
+    jobs = Jobs(engine)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         engine.start()
         yield
+        await asyncio.to_thread(jobs.stop)
         await asyncio.to_thread(engine.stop)
 
     app = FastAPI(
@@ -58,11 +78,12 @@ def create_app(
         docs_url=None,  # FastAPI's pages load scripts from another host
         redoc_url=None,
         lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,  # stable names for clients that are generated
     )
     add_handlers(app)
     access = [Depends(HTTPBearer(auto_error=False)), Depends(_token_check(token))] if token else []
     _add_health(app, runs, engine)
-    app.include_router(_api(Handlers(runs, engine, limits)), prefix=API, dependencies=access)
+    app.include_router(_api(Handlers(runs, engine, limits), jobs), prefix=API, dependencies=access)
 
     @app.get("/metrics", dependencies=access, response_class=PlainTextResponse, responses=responses_of(401) if token else {})
     async def show_metrics() -> PlainTextResponse:
@@ -122,15 +143,22 @@ class Handlers:
         """The entity that a field of the request names."""
         return await self._find(run, run.reasoner.names.entity_id, text, field)
 
-    async def relation(self, run: RunView, text: str) -> int:
-        """The relation that the request names, or its inverse."""
-        return await self._find(run, run.reasoner.names.relation_id, text, "relation")
+    async def relation(self, run: RunView, text: str, field: str = "relation") -> int:
+        """The relation that a field of the request names, or its inverse."""
+        return await self._find(run, run.reasoner.names.relation_id, text, field, is_relation=True)
 
-    async def _find(self, run: RunView, find: Callable[[str], int], text: str, field: str) -> int:
+    async def query(self, run: RunView, head: str, relation: str, place: str = "") -> dict[str, str]:
+        """The query that a request has at a place: labels and readable names."""
+        entities, names = run.dataset.entities, run.reasoner.names
+        head_id = await self.entity(run, head, f"{place}head")
+        relation_id = await self.relation(run, relation, f"{place}relation")
+        of_head = {"run": run.name, "head": entities[head_id], "name": entities.name(head_id)}
+        return of_head | {"relation": names.relation_key(relation_id), "relation_name": names.relation_name(relation_id)}
+
+    async def _find(self, run: RunView, find: Callable[[str], int], text: str, field: str, *, is_relation: bool = False) -> int:
         try:
             return await run.look_up(find, text)
         except UnknownNameError as error:
-            is_relation = field == "relation"
             index, labels = (run.relations, run.dataset.relations) if is_relation else (run.entities, run.dataset.entities)
             near = [labels[id_] for id_ in await run.look_up(index.near, text)]
             raise RequestError(
@@ -148,12 +176,14 @@ class Handlers:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._limits.seconds)
         except OverloadedError as error:
             raise RequestError(503, "overloaded", f"{error}.".capitalize(), remedy="Try again in a second.", retry=True) from None
+        except HopwalkError as error:
+            raise RequestError(422, "no_answer", f"{error.problem}.", remedy=error.remedy) from None
         except TimeoutError:
             message = f"The answer took longer than {self._limits.seconds:g} seconds."
             raise RequestError(504, "timeout", message, remedy="Ask for less, or try again later.", retry=True) from None
 
 
-def _api(handlers: Handlers) -> APIRouter:
+def _api(handlers: Handlers, jobs: Jobs) -> APIRouter:
     router = APIRouter(responses=responses_of(400, 401, 408, 414, 422))
     errors = responses_of(404, 413, 503, 504)
 
@@ -161,13 +191,9 @@ def _api(handlers: Handlers) -> APIRouter:
     async def ask(query: schemas.AskRequest) -> Response:
         """The best answers of a query, each with its paths. `relation⁻¹` is the inverse of a relation."""
         run = handlers.run(query.run)
-        head_id = await handlers.entity(run, query.head, "head")
-        head, name = run.dataset.entities[head_id], run.dataset.entities.name(head_id)
-        relation_id = await handlers.relation(run, query.relation)
-        names = run.reasoner.names
-        relation, relation_name = names.relation_key(relation_id), names.relation_name(relation_id)
-        answers = await handlers.run_task(Asking(run, query.k, query.paths, query.only_new), (head, relation))
-        about = {"run": run.name, "head": head, "name": name, "relation": relation, "relation_name": relation_name}
+        about = await handlers.query(run, query.head, query.relation)
+        asked = about["head"], about["relation"]
+        answers = await handlers.run_task(Asking(run, query.k, query.paths, query.only_new), asked)
         return JSONResponse(about | {"answers": answers})
 
     @router.post("/explain", response_model=schemas.ExplainBody, responses=errors)
@@ -186,6 +212,8 @@ def _api(handlers: Handlers) -> APIRouter:
 
     _add_searches(router, handlers)
     _add_profiles(router, handlers)
+    _add_batches(router, handlers)
+    _add_jobs(router, handlers, jobs)
 
     @router.get("/runs", response_model=schemas.RunsBody)
     async def list_runs() -> Response:
@@ -219,8 +247,8 @@ def _add_profiles(router: APIRouter, handlers: Handlers) -> None:
     @router.get("/facts", response_model=schemas.FactsBody, responses=responses_of(404))
     async def list_facts(
         entity: EntityName,
-        relation: Annotated[str, Query(min_length=1, max_length=MOST_CHARACTERS, description="With ⁻¹ at its end, its inverse.")],
-        offset: Annotated[int, Query(ge=0, le=MOST_OFFSET, description="The number of facts to skip.")] = 0,
+        relation: RelationName,
+        offset: Offset = 0,
         run: RunName = None,
         limit: Limit = 50,
     ) -> Response:
@@ -254,3 +282,94 @@ def _add_searches(router: APIRouter, handlers: Handlers) -> None:
         view = handlers.run(run)
         own = await handlers.entity(view, entity, "entity") if entity else None
         return JSONResponse({"relations": await view.look_up(view.relations_by_use, q, own, limit)})
+
+
+def _add_batches(router: APIRouter, handlers: Handlers) -> None:
+    errors = responses_of(404, 413, 503, 504)
+
+    @router.post("/ask-many", response_model=schemas.AskManyBody, responses=errors)
+    async def ask_many(asked: schemas.AskManyRequest) -> Response:
+        """The best answers of many queries, ranked together: the same as one by one, and faster."""
+        if len(asked.queries) * asked.k * asked.paths > MOST_PATHS_IN_ALL:
+            problem = f"queries times k times paths is more than {MOST_PATHS_IN_ALL:,}."
+            raise RequestError(422, "too_much", problem, remedy="Ask for fewer answers or paths, or in several batches.")
+        run = handlers.run(asked.run)
+        about = [
+            await handlers.query(run, query.head, query.relation, f"queries.{number}.")
+            for number, query in enumerate(asked.queries)
+        ]
+        task = AskingMany(run, asked.k, asked.paths, asked.only_new)
+        found = await handlers.run_task(task, tuple((one["head"], one["relation"]) for one in about))
+        return JSONResponse({"results": [one | {"answers": answers} for one, answers in zip(about, found, strict=True)]})
+
+    @router.get("/rules", response_model=schemas.RulesBody, responses=responses_of(404, 503, 504))
+    async def list_rules(
+        relation: RelationName,
+        run: RunName = None,
+        k: Annotated[int, Query(ge=1, le=MOST_RULES, description="Maximum number of rules.")] = 20,
+    ) -> Response:
+        """The rules that a run uses for a relation, over its dev queries, with how often they hold in the graph."""
+        view = handlers.run(run)
+        name = view.reasoner.names.relation_key(await handlers.relation(view, relation))
+        found = await handlers.run_task(MiningRules(view, k), name)
+        return JSONResponse({"run": view.name, "relation": name, "rules": found})
+
+    @router.get("/paths", response_model=schemas.PathsBody, responses=responses_of(404, 503, 504))
+    async def find_paths(
+        head: EntityName,
+        tail: EntityName,
+        run: RunName = None,
+        hops: Annotated[int, Query(ge=1, le=MOST_HOPS, description="Maximum number of facts in a path.")] = 3,
+        limit: Limit = 10,
+    ) -> Response:
+        """Paths of known facts between two entities, shortest first, then those through the least busy entities."""
+        view = handlers.run(run)
+        ends = [view.dataset.entities[await handlers.entity(view, *one)] for one in ((head, "head"), (tail, "tail"))]
+        return JSONResponse({"run": view.name} | await handlers.run_task(Connecting(view, hops, limit), tuple(ends)))
+
+
+def _add_jobs(router: APIRouter, handlers: Handlers, jobs: Jobs) -> None:
+    def found(job: str) -> Job:
+        known = jobs.find(job)
+        if known is None:
+            raise RequestError(404, "unknown_job", "There is no such job, or it was forgotten.", field="job")
+        return known
+
+    @router.post("/complete", status_code=202, response_model=schemas.JobBody, responses=responses_of(404, 413, 503))
+    async def start_complete(asked: schemas.CompleteRequest) -> Response:
+        """Start a job that proposes missing facts. It takes turns with other requests; `jobs` has its progress."""
+        run = handlers.run(asked.run)
+        texts = enumerate(asked.relations)
+        ids = [await handlers.relation(run, text, f"relations.{number}") for number, text in texts]
+        try:
+            job = jobs.start(run, [run.reasoner.names.relation_key(id_) for id_ in ids], asked.above)
+        except OverloadedError as error:
+            remedy = "Wait until one is finished, or cancel one."
+            raise RequestError(503, "overloaded", f"{error}.".capitalize(), remedy=remedy, retry=True) from None
+        return JSONResponse(job.to_dict(), status_code=202)
+
+    @router.get("/jobs", response_model=schemas.JobsBody)
+    async def list_jobs() -> Response:
+        """The jobs of this server, oldest first."""
+        return JSONResponse({"jobs": [job.to_dict() for job in jobs.all()]})
+
+    @router.get("/jobs/{job}", response_model=schemas.JobBody, responses=responses_of(404))
+    async def show_job(job: JobId) -> Response:
+        """The progress of a job."""
+        return JSONResponse(found(job).to_dict())
+
+    @router.get("/jobs/{job}/facts", response_model=schemas.ProposedFactsBody, responses=responses_of(404, 409))
+    async def list_proposed_facts(job: JobId, offset: Offset = 0, limit: Limit = 50) -> Response:
+        """The facts that a finished job found, a page at a time."""
+        known = found(job)
+        if known.status != "finished":
+            raise RequestError(409, "not_finished", f"The job is {known.status}.", remedy="Ask for its progress.", field="job")
+        rows = await asyncio.to_thread(known.rows, offset, limit)
+        return JSONResponse({"job": known.id, "total": known.facts, "offset": offset, "facts": rows})
+
+    @router.delete("/jobs/{job}", response_model=schemas.JobBody, responses=responses_of(404))
+    async def cancel_job(job: JobId) -> Response:
+        """Cancel a job; if it is over, forget it and its facts."""
+        known = found(job)
+        jobs.remove(known) if known.is_over else known.cancel()
+        return JSONResponse(known.to_dict())

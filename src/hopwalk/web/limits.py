@@ -16,6 +16,14 @@ MOST_OF_RUN = 255  # characters of the name of a run, which is a folder's
 MOST_BODY_BYTES = 512 * 1024  # three names of that length fit, each letter written as \uXXXX\uXXXX
 MOST_TYPED = 1_000  # characters of the text of a search
 MOST_URL_BYTES = 48 * 1024  # a label of 10,000 characters, percent-encoded, fits
+MOST_QUERIES = 64  # of a batch
+MOST_PATHS_IN_ALL = 20_000  # of a batch: queries times answers times paths
+MOST_HOPS = 4  # of a path between two entities
+MOST_RULES = 100  # of a relation
+MOST_JOBS = 8  # that are kept, ended ones too
+MOST_RELATIONS = 64  # named by a job
+MOST_PROPOSED = 1_000_000  # facts of a job
+MOST_OF_JOB = 64  # characters of the id of a job
 OTHER_FILES = 64  # that a server has open beside its connections
 MOST_HEADER_BYTES = 80 * 1024  # the request line and all headers together
 

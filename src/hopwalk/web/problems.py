@@ -78,6 +78,7 @@ def responses_of(*statuses: int) -> dict[int | str, dict[str, object]]:
         401: "The API token is missing or wrong.",
         404: "A name is unknown.",
         408: "The request did not arrive in time.",
+        409: "The job is not finished.",
         413: "The body is too large.",
         414: "The address is too long.",
         422: "A value is missing, of the wrong type, or beyond its limit.",

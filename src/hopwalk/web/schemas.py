@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from hopwalk.web.limits import MOST_ANSWERS, MOST_CHARACTERS, MOST_DRAWN, MOST_EDGES, MOST_OF_RUN, MOST_PATHS, WIDTHS
+from hopwalk.web.limits import (
+    MOST_ANSWERS,
+    MOST_CHARACTERS,
+    MOST_DRAWN,
+    MOST_EDGES,
+    MOST_OF_RUN,
+    MOST_PATHS,
+    MOST_QUERIES,
+    MOST_RELATIONS,
+    WIDTHS,
+)
 
 
 def _whole(value: Any) -> Any:
@@ -18,12 +28,15 @@ Name = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
 Count = Annotated[int, BeforeValidator(_whole)]
 
 
+RunField = Annotated[
+    str | None, Field(min_length=1, max_length=MOST_OF_RUN, description="The run to ask. Default: the first run.")
+]
+
+
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    run: str | None = Field(
-        default=None, min_length=1, max_length=MOST_OF_RUN, description="The run to ask. Default: the first run."
-    )
+    run: RunField = None
     head: Name = Field(description="The head entity of the query.")
     relation: Name = Field(description="The relation of the query; with ⁻¹ at its end, its inverse.")
 
@@ -240,3 +253,124 @@ class HealthBody(BaseModel):
     version: str
     runs: int
     waiting: int
+
+
+# Many queries, rules, paths between entities, and jobs
+
+
+class QueryBody(BaseModel):
+    """A query of a batch."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    head: Name
+    relation: Name
+
+
+class AskManyRequest(BaseModel):
+    """Queries that are answered together, with the same options."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    run: RunField = None
+    queries: list[QueryBody] = Field(min_length=1, max_length=MOST_QUERIES)
+    k: Count = Field(default=10, ge=1, le=MOST_ANSWERS, description="Maximum number of answers of each query.")
+    paths: Count = Field(default=3, ge=1, le=MOST_PATHS, description="Maximum number of paths per answer.")
+    only_new: bool = Field(default=False, description="Only answers that are not facts of the graph.")
+
+
+class AskManyBody(BaseModel):
+    """The answers of each query, in the order of the queries."""
+
+    results: list[AskBody]
+
+
+class RuleBody(BaseModel):
+    """A rule that a run uses for a relation."""
+
+    rule: str
+    weight: float = Field(description="Its part in the shares of all paths; of a model that consists of rules, its own weight.")
+    queries: int = Field(description="The number of queries it helps to answer.")
+    support: int = Field(description="Known facts that the rule predicts.")
+    predictions: int = Field(description="Pairs that the body of the rule connects.")
+    confidence: float
+    is_sampled: bool = Field(description="Whether it was counted in a random sample of the graph.")
+    examples: list[str]
+
+
+class RulesBody(BaseModel):
+    """The rules of a relation, most used first."""
+
+    run: str
+    relation: str = Field(description="The relation's label in the data, with ⁻¹ for the inverse.")
+    rules: list[RuleBody]
+
+
+class FactPathBody(BaseModel):
+    """A path of known facts."""
+
+    text: str
+    edges: list[EdgeBody]
+
+
+class PathsBody(BaseModel):
+    """Paths of known facts between two entities: shortest first, then those through the least busy entities."""
+
+    run: str
+    head: str
+    tail: str
+    hops: int
+    total: int = Field(description="The number of paths found.")
+    is_complete: bool = Field(description="Whether there are no others; false if a bound on the work was reached.")
+    paths: list[FactPathBody]
+
+
+class CompleteRequest(BaseModel):
+    """Propose missing facts of some relations, or of all."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    run: RunField = None
+    relations: list[Name] = Field(default_factory=list, max_length=MOST_RELATIONS, description="Default: all relations.")
+    above: float = Field(default=0.5, ge=0, le=1, description="Minimum probability of a proposed fact.")
+
+
+class JobBody(BaseModel):
+    """A job that proposes missing facts, and how far it is."""
+
+    job: str = Field(description="Its id.")
+    run: str
+    status: Literal["waiting", "running", "finished", "failed", "cancelled"]
+    relations: list[str]
+    above: float
+    done: int = Field(description="Queries that were answered.")
+    total: int = Field(description="Queries in all; 0 before it runs.")
+    facts: int = Field(description="Facts that were found.")
+    error: str = Field(description="Why it failed; else empty.")
+
+
+class JobsBody(BaseModel):
+    """The jobs of the server, oldest first."""
+
+    jobs: list[JobBody]
+
+
+class ProposedBody(BaseModel):
+    """A proposed fact; columns that completing adds are here too, as text."""
+
+    model_config = ConfigDict(extra="allow")
+
+    head: str
+    relation: str
+    tail: str
+    probability: float
+    path: str
+
+
+class ProposedFactsBody(BaseModel):
+    """A page of the facts that a job found."""
+
+    job: str
+    total: int
+    offset: int
+    facts: list[ProposedBody]

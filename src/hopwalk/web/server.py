@@ -36,7 +36,7 @@ def serve(
     Folders are loaded, and refused if they are damaged, before the port is bound. `hosts` are further host names of this server.
     """
     limits = limits or Limits()
-    _refuse_unsendable(token)
+    refuse_unsendable(token)
     runs = load_runs(folders)
     for run in runs.values():
         run.warm_up()
@@ -114,7 +114,8 @@ def _listening(made: socket.socket, address: Any) -> socket.socket:
     return made
 
 
-def _refuse_unsendable(token: str | None) -> None:
+def refuse_unsendable(token: str | None) -> None:
+    """An error if a token cannot be the part of an HTTP header."""
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token and token):
         remedy = "Use letters and digits, e.g. from: python -c 'import secrets; print(secrets.token_urlsafe())'"
         raise SettingsError("the token is empty, or has characters that an HTTP header cannot hold", remedy=remedy)

@@ -1,4 +1,4 @@
-"""Tasks of the engine: answer queries, many at once; explain answers and describe runs, one at a time."""
+"""Tasks of the engine: answer queries, many at once; explain answers, mine rules and describe runs, one at a time."""
 
 from __future__ import annotations
 
@@ -48,3 +48,45 @@ class Describing:
     def results(self, inputs: Sequence[None]) -> list[dict[str, Any]]:
         """The description, for each who asked for it."""
         return [self.run.about for _ in inputs]
+
+
+@dataclass(frozen=True)
+class AskingMany:
+    """Answer the queries of a batch with the same options; they are ranked together, and other batches wait."""
+
+    run: RunView
+    k: int
+    num_paths: int
+    only_new: bool
+    most_at_once: ClassVar[int] = 1
+
+    def results(self, inputs: Sequence[Sequence[tuple[str, str]]]) -> list[list[list[dict[str, Any]]]]:
+        """The answers of each query of each batch."""
+        return [Asking(self.run, self.k, self.num_paths, self.only_new).results(batch) for batch in inputs]
+
+
+@dataclass(frozen=True)
+class MiningRules:
+    """Mine the rules of relations, one at a time: each asks up to 200 queries."""
+
+    run: RunView
+    k: int
+    most_at_once: ClassVar[int] = 1
+
+    def results(self, inputs: Sequence[str]) -> list[list[dict[str, Any]]]:
+        """The rules of each relation."""
+        return [[used.to_dict() for used in self.run.reasoner.rules(relation, k=self.k)] for relation in inputs]
+
+
+@dataclass(frozen=True)
+class Connecting:
+    """Find the paths between two entities, one pair at a time."""
+
+    run: RunView
+    hops: int
+    k: int
+    most_at_once: ClassVar[int] = 1
+
+    def results(self, inputs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+        """The paths between each pair."""
+        return [self.run.reasoner.paths_between(*pair, hops=self.hops, k=self.k).to_dict() for pair in inputs]

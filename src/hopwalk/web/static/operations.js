@@ -15,7 +15,7 @@ function shown(api, path, verb, operation) {
   const verbShown = element("span", "verb", verb.toUpperCase());
   const summary = element("summary", "", verbShown, element("code", "", path), element("span", "description", (operation.description ?? "").replaceAll("`", "")));
   const body = schemaOf(api, operation.requestBody?.content?.["application/json"]?.schema);
-  const answer = schemaOf(api, operation.responses["200"]?.content?.["application/json"]?.schema);
+  const answer = schemaOf(api, (operation.responses["200"] ?? operation.responses["202"])?.content?.["application/json"]?.schema);
   const parameters = (operation.parameters ?? []).map((one) => row(one.name, one.schema, one.required, one.description));
   return element(
     "details",
@@ -40,7 +40,7 @@ function table(rows) {
 }
 
 function errors(operation) {
-  const others = Object.entries(operation.responses).filter(([status]) => status !== "200");
+  const others = Object.entries(operation.responses).filter(([status]) => Number(status) >= 400);
   return others.map(([status, { description }]) => element("tr", "", element("th", "", status), element("td", "", description)));
 }
 
@@ -73,8 +73,9 @@ function bounds(schema) {
 
 function example(api, path, verb, body) {
   const url = new URL(path.slice(1), new URL(".", location.href));
-  if (verb === "get") return `curl ${url}`;
-  const request = { head: "HEAD", relation: "RELATION", ...(body.properties.tail ? { tail: "TAIL" } : {}) };
+  if (verb !== "post") return `curl ${verb === "get" ? "" : `-X ${verb.toUpperCase()} `}${url}`;
+  const query = { head: "HEAD", relation: "RELATION" };
+  const request = body.properties.queries ? { queries: [query] } : body.properties.relations ? { relations: ["RELATION"] } : { ...query, ...(body.properties.tail ? { tail: "TAIL" } : {}) };
   return `curl ${url} -H 'Content-Type: application/json' -d '${JSON.stringify(request)}'`;
 }
 

@@ -1,0 +1,1 @@
+"""Tools for agents: a trained run as an MCP server, over stdio and streamable HTTP."""
