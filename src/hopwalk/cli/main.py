@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hopwalk.cli import answers, compare, data, options, paper, serve, train, tune
+from hopwalk.cli import answers, compare, data, export, options, paper, serve, train, tune
 from hopwalk.cli.console import print_error, print_text
 from hopwalk.cli.options import Overrides
 from hopwalk.errors import HopwalkError
@@ -38,6 +38,7 @@ for command in (
     answers.rules,
     answers.complete,
     serve.serve,
+    export.export,
 ):
     app.command()(options.takes_threads(command))
 app.command()(train.accept)
