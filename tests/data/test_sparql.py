@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 

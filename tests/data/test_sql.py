@@ -3,7 +3,6 @@
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import hopwalk
 from hopwalk.config.settings import Settings, changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError, MissingPackageError
-from tests.support.databases import IN_ADDRESS, MISSING, PASSWORD, Server, in_this_process, postgresql, programs
+from tests.support.databases import IN_ADDRESS, PASSWORD, Server, in_this_process
 from tests.support.helpers import FAMILY, facts_of, finding
 
 
@@ -25,19 +24,16 @@ ALL = "select s, p, o from facts"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    if programs() is None:
-        pytest.skip(MISSING)
-    with postgresql() as made:
-        rows = ", ".join(f"('{head}', '{relation}', '{tail}')" for head, relation, tail in FAMILY)
-        made.run(
-            "create table facts (s text, p varchar(20), o text)",
-            f"insert into facts values {rows}",
-            "create type kind as enum ('likes')",
-            "create table other (id int, likes kind, whom uuid, at date, weight float8, nothing text, ok bool)",
-            "insert into other values (7, 'likes', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '2026-01-01', 0.5, null, true)",
-        )
-        yield made
+def server(empty_postgresql: Server) -> Server:
+    rows = ", ".join(f"('{head}', '{relation}', '{tail}')" for head, relation, tail in FAMILY)
+    empty_postgresql.run(
+        "create table facts (s text, p varchar(20), o text)",
+        f"insert into facts values {rows}",
+        "create type kind as enum ('likes')",
+        "create table other (id int, likes kind, whom uuid, at date, weight float8, nothing text, ok bool)",
+        "insert into other values (7, 'likes', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '2026-01-01', 0.5, null, true)",
+    )
+    return empty_postgresql
 
 
 @pytest.fixture

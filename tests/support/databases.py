@@ -92,7 +92,7 @@ def _unprivileged(folder: Path) -> dict[str, int]:
     """Whom to run the server as: PostgreSQL refuses root."""
     if os.getuid() != 0:
         return {}
-    user = next((pwd.getpwnam(name) for name in ("postgres", "nobody") if name in {entry.pw_name for entry in pwd.getpwall()}))
+    user = next(pwd.getpwnam(name) for name in ("postgres", "nobody") if name in {entry.pw_name for entry in pwd.getpwall()})
     os.chown(folder, user.pw_uid, user.pw_gid)
     return {"user": user.pw_uid, "group": user.pw_gid}
 

@@ -40,6 +40,7 @@ def answers_of(store: pyoxigraph.Store, *, most_rows: int = 10**9, asked: list[s
         except SyntaxError as error:
             send(handler, f"syntax: {error}".encode(), status=400, kind="text/plain")
             return
+        assert isinstance(found, pyoxigraph.QuerySolutions)
         variables, rows = [variable.value for variable in found.variables], list(found)[:most_rows]
         send(handler, _json(variables, rows))
 
