@@ -109,8 +109,8 @@ def test_the_installed_command_works(built: dict[str, Path], tmp_path: Path):
     home = tmp_path / "environment"
     venv.create(home, with_pip=False, symlinks=True)
     python = home / "bin" / "python"
-    install = ["install", "--quiet", "--no-deps", "--no-index", "--no-cache-dir", "--disable-pip-version-check", built[".whl"]]
-    run(sys.executable, "-m", "pip", "--python", python, *install, cwd=tmp_path)
+    options = ["--quiet", "--no-deps", "--no-index", "--no-cache-dir", "--disable-pip-version-check"]
+    run(sys.executable, "-m", "pip", "--python", python, "install", *options, built[".whl"], cwd=tmp_path)
     (site,) = (home / "lib").glob("python*/site-packages")
     borrowed = next(path for path in sys.path if path.endswith("site-packages"))
     (site / "borrowed.pth").write_text(borrowed + "\n")  # its own .pth files are not followed: not hopwalk's sources
