@@ -84,7 +84,7 @@ class EnoughError(Exception):
     """So many queries are completed."""
 
 
-def measure(folder: Path, num_queries: int, num_asked: int, num_completed: int) -> dict[str, Any]:
+def measure(folder: Path, num_queries: int, num_asked: int, num_completed: int, *overrides: str) -> dict[str, Any]:
     """Read, train, load, ask and complete, with the time and memory of each."""
     os.environ["OMP_NUM_THREADS"] = os.environ["POLARS_MAX_THREADS"] = "1"
     import torch
@@ -95,7 +95,7 @@ def measure(folder: Path, num_queries: int, num_asked: int, num_completed: int) 
     stages, work = Stages(), folder / "work"
     with stages.measured("read"):
         dataset = hopwalk.load_dataset(folder / "graph")
-    settings = hopwalk.settings_for("graph", overrides=[f"propagation.queries={num_queries}"], dataset=dataset)
+    settings = hopwalk.settings_for("graph", overrides=[f"propagation.queries={num_queries}", *overrides], dataset=dataset)
     with stages.measured("train"):
         run = hopwalk.train(dataset, settings, out=work / "run")
     heads = [dataset.entities[head] for head in dataset.valid.heads[:num_asked]]

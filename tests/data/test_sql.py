@@ -185,6 +185,12 @@ class TestSqlite:
         with pytest.raises(DataError, match="the database refused the query"):
             self.load(database)
 
+    def test_names_of_the_catalog_take_precedence(self, database: Path, monkeypatch: pytest.MonkeyPatch):
+        database.rename(database.with_name("umls"))
+        monkeypatch.chdir(database.parent)
+        assert len(hopwalk.load_dataset("umls").entities) == 135
+        assert facts_of(hopwalk.load_dataset("./umls", query=ALL)) == {*FAMILY}
+
     def test_a_query_is_needed(self, database: Path):
         with pytest.raises(DataError, match="a database needs a query for its facts"):
             hopwalk.load_dataset(database)

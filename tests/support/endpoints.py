@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 
 import pyoxigraph
+import pytest
 
 RESULTS = "application/sparql-results+json"
 Answer = Callable[[BaseHTTPRequestHandler, str], None]
@@ -85,7 +86,8 @@ def endpoint(answer: Answer, *, password: str = "") -> Iterator[str]:
 
         def handle_error(self, *_: object) -> None: ...  # clients that have gone
 
-    with Server(("127.0.0.1", 0), Handler) as server:
+    with Server(("127.0.0.1", 0), Handler) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "127.0.0.1")
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -72,6 +72,8 @@ def _address(data: str | Path) -> Address | None:
             raise DataError("an address is a text, not a path", remedy="Give it as a string.")
         return Address.of(data)
     refuse_connection_string(str(data))
+    if isinstance(data, str) and catalog.find(data):
+        return None
     return Address.of_file(Path(data)) if is_sqlite_file(Path(data)) else None
 
 
