@@ -16,7 +16,7 @@ from hopwalk.errors import DataError, SettingsError
         ("postgres://ada@db/my%20graph?sslmode=require", "postgresql", "postgres://db/my%20graph", "my-graph"),
         ("postgresql:///facts?host=/run/pg&password=pw", "postgresql", "postgresql:///facts", "facts"),
         ("postgresql://a,b:5433/facts", "postgresql", "postgresql://a,b:5433/facts", "facts"),
-        ("postgresql://[::1]:5432", "postgresql", "postgresql://[::1]:5432", "1"),
+        ("postgresql://[2001:db8::7]:5432", "postgresql", "postgresql://[2001:db8::7]:5432", "2001-db8-7"),
         ("sqlite:///folder/my%20facts.db", "sqlite", "folder/my facts.db", "my-facts"),
         ("sqlite:////folder/facts.db", "sqlite", "/folder/facts.db", "facts"),
         ("https://ada:pw@query.example.org/sparql?key=pw", "sparql", "https://query.example.org/sparql", "query.example.org"),
@@ -25,11 +25,7 @@ from hopwalk.errors import DataError, SettingsError
 )
 def test_what_is_shown(text: str, kind: str, shown: str, name: str):
     address = Address.of(text)
-    assert (address.kind, address.shown, address.name) == (
-        kind,
-        shown,
-        name.replace("[::1]", "1") if name != "1" else address.name,
-    )
+    assert (address.kind, address.shown, address.name) == (kind, shown, name)
     assert "pw" not in f"{address!r} {address} {address.shown} {address.name}"
 
 
@@ -62,6 +58,14 @@ def test_a_path_is_no_address():
     assert not is_address("C:/facts.csv") and not is_address("facts.csv") and not is_address("umls")
     with pytest.raises(DataError, match="an address is a text, not a path"):
         hopwalk.load_dataset(Path("postgresql://ada:pw@host/facts"))
+
+
+def test_where_only_files_are_read_an_address_is_not_repeated(uncles_run: Path):
+    with pytest.raises(DataError, match="an address cannot be read here") as error:
+        hopwalk.load(uncles_run).with_facts("postgresql://ada:pw@host/facts")
+    assert "pw" not in str(error.value)
+    with pytest.raises(DataError, match="there is no such file"):
+        hopwalk.load_dataset("folder/password=1/facts.tsv")
 
 
 def test_a_query_is_for_databases(tmp_path: Path):

@@ -99,6 +99,13 @@ class TestPostgresql:
         assert error.value.path == f"postgresql://127.0.0.1:{server.port}/postgres" and error.value.remedy
         assert server.run("select count(*) from facts") == [("6",)]  # nothing is lost
 
+    def test_databases_in_another_encoding(self, server: Server):
+        server.run("create database latin encoding 'LATIN1' template template0")
+        query = "select 'M' || chr(252) || 'ller', 'wohnt in', 'K' || chr(246) || 'ln'"
+        dataset = hopwalk.load_dataset(server.address(database="latin"), query=query)
+        assert facts_of(dataset) == {("Müller", "wohnt in", "Köln")}
+        server.run("drop database latin")
+
     def test_a_query_cannot_write(self, server: Server):
         server.run(
             "create or replace function wipe() returns text language plpgsql as $$ begin delete from facts; return 'x'; end $$"

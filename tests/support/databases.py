@@ -77,9 +77,8 @@ def postgresql() -> Iterator[Server]:
     data = folder / "data"
     options = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder} -c fsync=off -c shared_buffers=16MB -c max_connections=10"
     try:
-        _run(
-            program / "initdb", "-D", data, "-U", "owner", "-A", "scram-sha-256", "--pwfile", folder / "password", "-N", **as_user
-        )
+        secured = ("-U", "owner", "-A", "scram-sha-256", "--pwfile", folder / "password")
+        _run(program / "initdb", "-D", data, "-N", "-E", "UTF8", "--no-locale", *secured, **as_user)
         _run(program / "pg_ctl", "-D", data, "-w", "-o", options, "-l", folder / "log", "start", **as_user)
         yield Server(port, folder)
     finally:

@@ -20,7 +20,7 @@ KINDS: dict[str, Kind] = {
 }
 EXAMPLES = "postgresql://user@host/database, sqlite:///file.db, or https://host/sparql for a SPARQL endpoint"
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # one slash: a Path keeps no more; two letters: C:/ is a folder
-CONNECTION_STRING = re.compile(r"\b(password|pwd|passfile|sslpassword)\s*=", re.IGNORECASE)
+CONNECTION_STRING = re.compile(r"(?:^|[\s;])(password|pwd|sslpassword)\s*=", re.IGNORECASE)
 HOST = re.compile(r"[\w.-]*(:\d*)?|\[[0-9A-Fa-f:.%]+\](:\d*)?")
 SQLITE_BEGINS = b"SQLite format 3\x00"
 SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
@@ -107,7 +107,7 @@ def _of_network(kind: Kind, text: str) -> Address:
     split = urlsplit(f"//{host}{after}")
     shown = f"{scheme.lower()}://{host}{split.path}"
     database = unquote(split.path.strip("/"))
-    name = database if kind == "postgresql" and database else host.partition(":")[0].strip("[]")
+    name = database if kind == "postgresql" and database else re.sub(r":\d*$", "", host)
     return Address(kind, shown, _named(name or "postgresql"), text, _secrets(user, split.query))
 
 

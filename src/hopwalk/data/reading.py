@@ -11,7 +11,7 @@ import polars as pl
 
 from hopwalk.config.settings import Format, ReadSettings
 from hopwalk.data import openke, parquet, rdf, sql, tables
-from hopwalk.data.addresses import Address
+from hopwalk.data.addresses import Address, is_address
 from hopwalk.data.findings import Finding
 from hopwalk.data.rows import Layout, read_columns
 from hopwalk.data.source import Source
@@ -61,6 +61,8 @@ def read_address(address: Address, settings: ReadSettings, *, on_bytes: Callable
 
 def read_path(path: Path, settings: ReadSettings) -> LabelledFacts:
     """The facts of a file or folder."""
+    if is_address(str(path)):  # which is not repeated: it may have a password
+        raise DataError("an address cannot be read here", remedy="Give the path of a file.")
     if not is_there(path):
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise DataError("there is no such file or folder", path=path, remedy=did_you_mean(path.name, siblings))

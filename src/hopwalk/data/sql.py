@@ -80,10 +80,17 @@ def _request(address: Address, verb: str, file: Path, timeout: int) -> dict[str,
 
 
 def _with_defaults(whole: str, timeout: int) -> str:
-    """The address with a time to connect and with checks that the server is still there, unless it has its own."""
+    """The address with a time to connect, with checks that the server is still there, and with UTF-8, unless it has its own."""
     given = urlsplit(whole).query
-    defaults = {"connect_timeout": max(timeout, 2), "keepalives_idle": timeout, "keepalives_interval": 10, "keepalives_count": 3}
-    added = {name: value for name, value in (defaults | {"application_name": "hopwalk"}).items() if f"{name}=" not in given}
+    defaults = {
+        "connect_timeout": max(timeout, 2),
+        "keepalives_idle": timeout,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
+        "client_encoding": "UTF8",  # the driver expects it, whatever the database has
+        "application_name": "hopwalk",
+    }
+    added = {name: value for name, value in defaults.items() if f"{name}=" not in given}
     return f"{whole}{'&' if given else '?'}{urlencode(added)}"
 
 
