@@ -128,7 +128,7 @@ def _connect(request: dict[str, Any]) -> Any:
     try:
         from adbc_driver_postgresql import dbapi
     except ImportError:
-        raise RefusedError("package", "adbc-driver-postgresql adbc-driver-manager") from None
+        raise RefusedError("package", "adbc-driver-postgresql") from None
     try:
         return dbapi.connect(request["address"])
     except dbapi.Error as error:
