@@ -7,7 +7,7 @@ MIRROR := $(wildcard ../shared/datasets)
 AXE := .node/node_modules/axe-core/axe.min.js
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser check docs format benchmark clean
+.PHONY: help demo test browser database check dist docs format benchmark clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,7 +22,7 @@ demo: $(VENV)/.installed  ## Train propagation on the bundled UMLS graph, evalua
 	$(BIN)/hopwalk ask runs/umls-walker steroid interacts_with --new -k 5
 	@echo "The same on a page: $(BIN)/hopwalk serve runs/umls runs/umls-walker"
 
-test: $(VENV)/.installed-dev browser  ## Run the tests
+test: $(VENV)/.installed-dev browser database  ## Run the tests
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 browser:  ## Install Debian's chromium and axe-core for the tests of the page, if they are missing and can be installed
@@ -33,12 +33,25 @@ browser:  ## Install Debian's chromium and axe-core for the tests of the page, i
 	@if [ ! -f $(AXE) ] && command -v npm > /dev/null; then npm install --silent --no-audit --no-fund --prefix .node axe-core@4.14.0 > /dev/null; fi; \
 	[ -f $(AXE) ] || echo "no axe-core: the tests of accessibility are skipped"
 
+database:  ## Install Debian's PostgreSQL for the tests of databases, if it is missing and can be installed
+	@if [ -d /usr/lib/postgresql ] || command -v initdb > /dev/null; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends postgresql; } > /dev/null; \
+	fi; [ -d /usr/lib/postgresql ] || echo "no PostgreSQL: the tests of databases are skipped"
+
 check: $(VENV)/.installed-dev  ## Formatting, lint, types, import contract, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(MAKE) --no-print-directory docs
+
+# The date of the last commit stands in the archives, so that two builds of it have the same bytes.
+dist: $(VENV)/.installed-dev  ## Build the source distribution and the wheel into dist/, and check them
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH-$$(git log -1 --format=%ct 2> /dev/null || echo 315532800)} \
+	  $(BIN)/python -m build --no-isolation --outdir dist . > /dev/null
+	$(BIN)/twine check --strict dist/*
 
 docs: $(VENV)/.installed-dev  ## Build the documentation, warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
@@ -52,7 +65,7 @@ benchmark: $(VENV)/.installed-dev  ## Measure reading against polars' plain read
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m benchmarks.scorers
 
 clean:  ## Remove the environment and everything built
-	rm -rf $(VENV) .node docs/_build runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .node dist docs/_build runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The stamps are written last, so what was interrupted is done again.
 $(VENV)/.created:

@@ -13,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from hopwalk.learning.run import Run
     from hopwalk.web.runs import RunView
+    from tests.support.databases import Server
     from tests.support.serving import Client
 
 MIRROR = os.environ.get("HOPWALK_MIRROR")
@@ -115,6 +116,26 @@ def trained_scorer(tmp_path_factory: pytest.TempPathFactory) -> Run:
     from tests.support.schools import SCHOOL, TRAINED
 
     return hopwalk.train_scorer(SCHOOL, TRAINED, out=tmp_path_factory.mktemp("school") / "run")
+
+
+@pytest.fixture(scope="session")
+def running_postgresql() -> Iterator[Server]:
+    """A real PostgreSQL; skips where it is not installed, unless HOPWALK_POSTGRESQL says that it is required."""
+    from tests.support.databases import MISSING, postgresql, programs
+
+    if programs() is None:
+        if os.environ.get("HOPWALK_POSTGRESQL") == "required":
+            pytest.fail(MISSING)
+        pytest.skip(MISSING)
+    with postgresql() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def empty_postgresql(running_postgresql: Server) -> Server:
+    """That server without tables."""
+    running_postgresql.run("drop schema public cascade", "create schema public")
+    return running_postgresql
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from hopwalk.config.settings import GraphSettings, Settings, changed
 from hopwalk.data import catalog
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.diagnostics import Report, diagnose
+from hopwalk.data.exporting import export_predictions as export
 from hopwalk.data.graph import Graph, build_graph
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.loading import load_dataset, prepare
@@ -47,6 +48,7 @@ __all__ = [
     "compare",
     "evaluate",
     "evaluate_facts",
+    "export",
     "faithfulness",
     "forecast",
     "from_pykeen",

@@ -46,8 +46,10 @@ def print_json_line(value: Any) -> None:
 _OPTIONS = {
     r'\bread\.header = "yes"': r"\g<0> (--header)",
     r'\bread\.header = "no"': r"\g<0> (--no-header)",
-    r"\bread\.(columns|separator|quote|format|labels)\b": r"read.\1 (--\1)",
+    r"\bread\.(columns|separator|quote|format|labels|query)\b": r"read.\1 (--\1)",
     r"\b[Rr]esume (it|its training)\b": r"\g<0> (--resume)",
+    r"\bappend to it or replace it\b": r"\g<0> (--append, --replace)",
+    r"\bexport it then\b": r"\g<0> (hopwalk export)",
     r"\bchoose another folder\b": r"\g<0> (--out)",
     r"\ba mirror folder\b": r"\g<0> (--mirror)",
     r"\bto start from\b": r"\g<0> (--start)",

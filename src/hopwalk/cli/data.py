@@ -251,7 +251,10 @@ def _finding_row(finding: Finding) -> tuple[str, str, str]:
 
 def _print_findings(dataset: Dataset, data: str) -> None:
     """Report every change, omission and guess of the reader."""
+    from hopwalk.data.addresses import Address, is_address
+
     for finding in dataset.findings:
         print_finding(finding)
     if dataset.findings:
-        print_text(f"Details: `hopwalk data check {shlex.quote(data)}`.", to_stderr=True)
+        shown = Address.of(data).shown if is_address(data) else data  # without credentials
+        print_text(f"Details: `hopwalk data check {shlex.quote(shown)}`.", to_stderr=True)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hopwalk.cli import answers, compare, data, mcp, options, paper, serve, train, tune
+from hopwalk.cli import answers, compare, data, export, mcp, options, paper, serve, train, tune
 from hopwalk.cli.console import print_error, print_text
 from hopwalk.cli.options import Overrides
 from hopwalk.errors import HopwalkError
@@ -22,6 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
+    pretty_exceptions_show_locals=False,  # they may have a password
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data")
@@ -40,6 +41,7 @@ for command in (
     answers.paths,
     answers.propose,
     serve.serve,
+    export.export,
     mcp.mcp,
 ):
     app.command()(options.takes_threads(command))

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 Data = Annotated[
     str,
-    typer.Argument(help="A data set of the catalog, a file or folder of triples, or pykeen:NAME.", show_default=False),
+    typer.Argument(
+        help="A data set of the catalog, a file or folder of triples, pykeen:NAME, or an address: postgresql://…, sqlite:///…, "
+        "https://… of a SPARQL endpoint.",
+        show_default=False,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Mirror = Annotated[
@@ -50,6 +54,14 @@ Header = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Is the first line a header?", rich_help_panel="Reading")
 ]
 Quote = Annotated[str | None, typer.Option(help='May "…" enclose a field? auto, yes or no.', rich_help_panel="Reading")]
+Query = Annotated[
+    str | None,
+    typer.Option(
+        help="Of a database or a SPARQL endpoint: the query for head, relation and tail.",
+        rich_help_panel="Reading",
+        show_default=False,
+    ),
+]
 Labels = Annotated[Path | None, typer.Option(help="A table of readable names: label, tab, name.", rich_help_panel="Reading")]
 
 Threads = Annotated[
@@ -63,6 +75,7 @@ _READING: dict[str, Any] = {
     "header": Header,
     "quote": Quote,
     "labels": Labels,
+    "query": Query,
 }
 
 

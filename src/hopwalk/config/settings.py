@@ -64,6 +64,12 @@ class ReadSettings(Group):
     expansion: int = _integer(
         100, "most times its size that a compressed file may expand to, if that is more than 64 MB", least=1, most=1_100
     )
+    query: str = _choice("", "of a database or a SPARQL endpoint: the query whose result is head, relation and tail")
+    timeout: int = _integer(
+        60, "seconds to wait for a database (a connection, a lock) or for an answer of a SPARQL endpoint", least=1, most=86_400
+    )
+    page: int = _integer(10_000, "rows that a SPARQL endpoint is asked for at once", least=1, most=1_000_000)
+    endpoint_names: bool = _choice(True, "ask a SPARQL endpoint for the rdfs:label of entities and relations")
     fold_inverses: bool = _choice(True, "read `r_inv` and `_r` facts that repeat `r` the other way round as facts of `r`")
 
 

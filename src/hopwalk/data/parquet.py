@@ -2,66 +2,91 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from urllib.parse import unquote
 
 import polars as pl
 
+from hopwalk.config.settings import ReadSettings
 from hopwalk.data import parquet_child
+from hopwalk.data.children import OVERHEAD_BYTES, ChildError, started
 from hopwalk.data.source import Source
 from hopwalk.errors import DataError
 from hopwalk.utils.files import storing
 
-OVERHEAD_BYTES = 2 * 10**9  # of address space, for Python, polars and its threads
+MOST_FILES = 100_000
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
-ChooseColumns = Callable[[list[str]], Sequence[str]]
-
-
-def read_columns(source: Source, choose: ChooseColumns, *, most_mb: int) -> pl.DataFrame:
-    """The columns of a Parquet file that `choose` picks by their names; at most `most_mb` megabytes are read."""
-    with tempfile.TemporaryDirectory(prefix="hopwalk-", ignore_cleanup_errors=True) as folder:
-        path, out = source.path, Path(folder) / "columns.arrow"
-        if path is None or not _is_utf8(path):
-            path = Path(folder) / "source.parquet"
-            with storing(path, len(source.content)), path.open("wb") as copy, source.open() as file:
-                while chunk := file.read(2**20):
-                    copy.write(chunk)
-        _run_child(source, path, out, choose, OVERHEAD_BYTES + 2 * most_mb * 10**6)
-        return pl.read_ipc(out)
+ChooseColumns = Callable[[list[str]], Sequence[int]]  # the places of the columns to read, from the names of all
 
 
-def _run_child(source: Source, path: Path, out: Path, choose: ChooseColumns, most_bytes: int) -> None:
-    command = [sys.executable, parquet_child.__file__, str(path.absolute()), str(out), str(most_bytes)]
-    paths = os.pathsep.join(entry for entry in sys.path if entry)
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # backtraces of the reader
-        env={**os.environ, "PYTHONPATH": paths, "RUST_BACKTRACE": "0"},
-    ) as child:
-        assert child.stdin is not None and child.stdout is not None
+@dataclass(frozen=True)
+class Part:
+    """A Parquet file, and the columns whose value stands in its path, as in `relation=knows/part-0.parquet`."""
+
+    source: Source
+    values: dict[str, str | None] = field(default_factory=dict)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The Parquet files of a folder and of those in it, without those whose names begin with _ or a dot."""
+    if not folder.is_dir():
+        return []
+    found = sorted(
+        path
+        for path in folder.rglob("*.parquet")
+        if path.is_file() and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
+    )
+    if len(found) > MOST_FILES:
+        raise DataError(f"the folder has more than {MOST_FILES:,} Parquet files", path=folder, remedy="Join some of them.")
+    return found
+
+
+def parts_of(folder: Path, settings: ReadSettings) -> list[Part]:
+    """The Parquet files of a folder."""
+    parts = []
+    for file in files_of(folder):
+        steps = (step.partition("=") for step in file.relative_to(folder).parent.parts if "=" in step)
+        values = {unquote(name): None if value == NO_VALUE else unquote(value) for name, _, value in steps}
+        parts.append(Part(Source.of(file, settings), values))
+    return parts
+
+
+def read_columns(parts: Sequence[Part], choose: ChooseColumns, *, most_mb: int) -> list[tuple[str, pl.DataFrame]]:
+    """The columns that `choose` picks by the names in the first file, by file; at most `most_mb` megabytes are read."""
+    with tempfile.TemporaryDirectory(prefix="hopwalk-", ignore_cleanup_errors=True) as made:
+        folder = Path(made)
+        files = [(str(_readable(part.source, folder / f"{number}.parquet")), part.values) for number, part in enumerate(parts)]
+        request = {"files": files, "out": made, "most_bytes": most_mb * 10**6}
         try:
-            names = _reply(source, child.stdout.readline())
-            child.stdin.write(json.dumps(list(choose(names))).encode() + b"\n")
-            child.stdin.close()
-            _reply(source, child.stdout.readline())
-        finally:
-            child.kill()
+            with started(parquet_child, request, most_bytes=OVERHEAD_BYTES + 2 * most_mb * 10**6) as child:
+                child.tell(list(choose(child.hear())))
+                child.hear()
+        except ChildError as error:
+            raise _problem(parts[error.file].source, error, most_mb) from None
+        return [(part.source.name, pl.read_ipc(folder / f"{number}.arrow")) for number, part in enumerate(parts)]
 
 
-def _reply(source: Source, line: bytes) -> Any:
-    """The value that the child printed; an error if it is one, or if the child ended."""
-    value = json.loads(line) if line else "it cannot be read in the memory there is"
-    if isinstance(value, str):
-        raise DataError(f"the Parquet file is not valid: {value}", path=source.name, remedy="Write or download the file again.")
-    return value
+def _readable(source: Source, copy: Path) -> Path:
+    """The path of the file, or of a copy if polars cannot open it by its name."""
+    if source.path is not None and _is_utf8(source.path):
+        return source.path.absolute()
+    with storing(copy, len(source.content)), copy.open("wb") as target, source.open() as file:
+        while chunk := file.read(2**20):
+            target.write(chunk)
+    return copy
+
+
+def _problem(source: Source, error: ChildError, most_mb: int) -> DataError:
+    if error.kind == "limit":
+        problem = f"the columns have more than {most_mb:,} MB when they are expanded"
+        return DataError(
+            problem, path=source.name, remedy="Read a part of the facts, or set read.expanded_mb to a larger number."
+        )
+    return DataError(f"the Parquet file is not valid: {error}", path=source.name, remedy="Write or download the file again.")
 
 
 def _is_utf8(path: Path) -> bool:

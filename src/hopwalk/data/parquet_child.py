@@ -1,46 +1,50 @@
-"""Reads a Parquet file in a process of its own, as a script that imports polars only: `hopwalk.data.parquet` starts it.
+"""Reads Parquet files in a process of its own, as a script that imports polars and little else: `hopwalk.data.parquet` starts it.
 
-The arguments are the file, the file for the columns (Arrow IPC), and the most memory in bytes. It prints the names of the columns
-as JSON, reads the names of those to take, and prints `null`; or it prints the error as a text.
+The argument is the most memory in bytes. The request has the files, the values of columns that stand in their paths, the folder
+for the columns (an Arrow IPC file for each), and the most bytes of all columns. It prints the names of the columns as JSON, reads
+the places of those to take, and prints `null`; or it prints an error.
 """
 
 from __future__ import annotations
 
-import json
 import sys
+from pathlib import Path
+
+from hopwalk.data.children import limit_memory, reply, request_of_parent
 
 
-def main(path: str, out: str, most_bytes: str) -> None:
-    """Write the columns that the parent asks for to a file."""
-    _limit_memory(int(most_bytes))
+def main(most_bytes: str) -> None:
+    """Write the columns that the parent asks for to files."""
+    limit_memory(int(most_bytes))
     import polars as pl
 
+    request, number = request_of_parent(), 0
     try:
-        names = list(pl.read_parquet_schema(path))
-        _print(names)
-        columns = json.loads(sys.stdin.readline())
-        pl.read_parquet(path, columns=columns).write_ipc(out)
-        _print(None)
+        names: list[str] = []
+        places: list[int] = []
+        left = request["most_bytes"]
+        for number, (path, values) in enumerate(request["files"]):
+            has = list(dict.fromkeys([*pl.read_parquet_schema(path), *values]))
+            if not number:
+                names = has
+                reply(names)
+                places = request_of_parent()
+            wanted = [names[place] for place in places]
+            if missing := [name for name in wanted if name not in has]:
+                reply({"error": f"there is no column {missing[0][:100]!r}, which the first file has", "file": number})
+                return
+            stored = [name for name in wanted if name not in values] or has[:1]  # one column at least, for the number of rows
+            literals = [pl.lit(values[name], dtype=pl.String).alias(name) for name in wanted if name in values]
+            table = pl.read_parquet(path, columns=stored).with_columns(literals).select(wanted)
+            left -= table.estimated_size()
+            if left < 0:
+                reply({"error": "limit", "kind": "limit", "file": number})
+                return
+            table.write_ipc(Path(request["out"]) / f"{number}.arrow")
+        reply(None)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        _print((str(error) or type(error).__name__).splitlines()[0][:300])
-
-
-def _print(value: object) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
-
-
-def _limit_memory(most_bytes: int) -> None:
-    try:
-        import resource
-
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        soft = most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except (ImportError, ValueError, OSError):  # Windows, or a limit that may not be set
-        pass
+        reply({"error": (str(error) or type(error).__name__).splitlines()[0][:300], "file": number})
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(sys.argv[1])

@@ -37,7 +37,7 @@ def read_triples(source: Source) -> tuple[pl.DataFrame, dict[str, str], list[Fin
             for quad in parsed:
                 if isinstance(quad.object, pyoxigraph.Literal):
                     if quad.predicate.value == RDFS_LABEL:
-                        _keep_better_name(names, key(quad.subject), quad.object)
+                        keep_better_name(names, key(quad.subject), quad.object.value, quad.object.language or "")
                     else:
                         num_literals += 1
                 elif isinstance(quad.subject, pyoxigraph.Triple) or isinstance(quad.object, pyoxigraph.Triple):
@@ -93,11 +93,10 @@ class _Keys:
         return str(node)
 
 
-def _keep_better_name(names: dict[str, tuple[int, str]], key: str, literal: Any) -> None:
+def keep_better_name(names: dict[str, tuple[int, str]], key: str, name: str, language: str) -> None:
     """Prefer English, then no language, then others; of equals the first in the alphabet, whatever the order of lines."""
-    language = (literal.language or "").lower()
-    preference = 0 if language.split("-")[0] == "en" else 1 if not language else 2
-    candidate = (preference, str(literal.value))
+    preference = 0 if language.lower().split("-")[0] == "en" else 1 if not language else 2
+    candidate = (preference, name)
     if candidate[1] and (key not in names or candidate < names[key]):
         names[key] = candidate
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
 from hopwalk.config.settings import Format, ReadSettings
-from hopwalk.data import openke, rdf, tables
+from hopwalk.data import openke, parquet, rdf, sql, tables
+from hopwalk.data.addresses import Address, is_address
 from hopwalk.data.findings import Finding
 from hopwalk.data.rows import Layout, read_columns
 from hopwalk.data.source import Source
+from hopwalk.data.sparql import Endpoint
 from hopwalk.errors import DataError, did_you_mean
 from hopwalk.utils.text import shorten
 
@@ -39,8 +43,26 @@ class LabelledFacts:
     findings: list[Finding] = field(default_factory=list)
 
 
+def read_address(address: Address, settings: ReadSettings, *, on_bytes: Callable[[int], None] = lambda _: None) -> LabelledFacts:
+    """The facts of a database or a SPARQL endpoint; `on_bytes` is told of the bytes that an endpoint sends."""
+    source, names = Source(address.shown), {}
+    if address.kind == "sparql":
+        with closing(Endpoint(address, settings, on_bytes)) as endpoint:
+            triples, findings = tables.read_result(source, settings, endpoint.read_columns)
+            if settings.endpoint_names:
+                names = endpoint.names_of({*pl.concat([triples.get_column(role) for role in tables.ROLES]).unique()})
+            findings += endpoint.findings()
+    else:
+        triples, findings = tables.read_result(source, settings, lambda choose: sql.read_columns(address, choose, settings))
+    if settings.labels:
+        names |= read_names(Source.of(Path(settings.labels)))
+    return LabelledFacts({"train": triples}, names, findings)
+
+
 def read_path(path: Path, settings: ReadSettings) -> LabelledFacts:
     """The facts of a file or folder."""
+    if is_address(str(path)):  # which is not repeated: it may have a password
+        raise DataError("an address cannot be read here", remedy="Give the path of a file.")
     if not is_there(path):
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise DataError("there is no such file or folder", path=path, remedy=did_you_mean(path.name, siblings))
@@ -100,6 +122,8 @@ def _read_folder(folder: Path, settings: ReadSettings) -> LabelledFacts:
         return LabelledFacts(splits, findings=findings)
     files = {split: _split_file(folder, names) for split, names in SPLIT_NAMES.items()}
     found = {split: path for split, path in files.items() if path}
+    if not found and settings.format in ("auto", "parquet") and parquet.files_of(folder):
+        return _read_splits({"train": folder}, settings)
     if "train" not in found:
         others = sorted(entry.name for entry in folder.iterdir() if entry.is_file())[:3]
         remedy = "Expected train, valid (or dev) and test files, e.g. train.tsv; or give the path of a single file of triples."
@@ -114,13 +138,14 @@ def _read_folder(folder: Path, settings: ReadSettings) -> LabelledFacts:
 def _read_splits(files: dict[str, Path], settings: ReadSettings) -> LabelledFacts:
     labelled = LabelledFacts({})
     for split, path in files.items():
-        source = Source.of(path, settings)
-        format_ = format_of(source, settings)
+        source = Source(str(path)) if path.is_dir() else Source.of(path, settings)
+        format_ = "parquet" if path.is_dir() else format_of(source, settings)
         if format_ == "rdf":
             frame, names, findings = rdf.read_triples(source)
             labelled.names |= names
         elif format_ == "parquet":
-            frame, findings = tables.read_parquet(source, settings)
+            parts = parquet.parts_of(path, settings) if path.is_dir() else [parquet.Part(source)]
+            frame, findings = tables.read_parquet(source, parts, settings)
         else:
             frame, findings = tables.read_triples(source, settings, tail_before_relation=format_ == "triples")
         labelled.splits[split] = frame
@@ -137,12 +162,12 @@ def split_files(folder: Path) -> list[Path]:
 
 
 def _files_of_split(folder: Path, names: tuple[str, ...]) -> list[Path]:
-    """The files that can be a split, in any format: train.tsv, train.txt.gz, train.parquet, …"""
+    """The files that can be a split, in any format: train.tsv, train.txt.gz, train.parquet, …; or folders of Parquet files."""
     known = (*TABLE_SUFFIXES, ".parquet", *rdf.SUFFIXES)
     return sorted(
         entry
         for entry in folder.iterdir()
-        if entry.is_file()
+        if (entry.is_file() or parquet.files_of(entry))
         and entry.name.lower().removesuffix(".gz").partition(".")[0] in names
         and Path(entry.name.lower().removesuffix(".gz")).suffix in known
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import polars as pl
 
@@ -34,6 +35,7 @@ FAMILIES = (  # names that belong together; the relation may have another name i
 )
 SEPARATOR_NAMES = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "bar": "|"}
 EXPECTED = "Expected a line per fact: head, relation, tail."
+Fetch = Callable[[parquet.ChooseColumns], list[tuple[str, pl.DataFrame]]]  # tables with the chosen columns, by name
 SET_COLUMNS = 'Set read.columns, e.g. "1,3,2".'
 
 
@@ -95,38 +97,69 @@ def find_layout(source: Source, settings: ReadSettings) -> tuple[tuple[int, list
     return first, replace(layout, num_columns=len(first[1]))
 
 
-def read_parquet(source: Source, settings: ReadSettings) -> tuple[pl.DataFrame, list[Finding]]:
-    """The columns `head`, `relation`, `tail` of a Parquet file as strings, and findings."""
-    names: list[str] = []
-    columns: list[str] = []
+def read_parquet(source: Source, parts: Sequence[parquet.Part], settings: ReadSettings) -> tuple[pl.DataFrame, list[Finding]]:
+    """The columns `head`, `relation`, `tail` of Parquet files as strings, and findings; `source` is the file or the folder."""
+    triples, columns, findings = read_columns_of(
+        source, settings, lambda choose: parquet.read_columns(parts, choose, most_mb=settings.expanded_mb), what="file"
+    )
+    if columns:
+        message = f"{source.name}: the columns {', '.join(columns)} are read as head, relation and tail"
+        findings.append(Finding("warning", "guessed-columns", message, 1, remedy="Set read.columns if that is wrong."))
+    return triples, findings
 
-    def choose(found: list[str]) -> list[str]:
+
+def read_result(source: Source, settings: ReadSettings, fetch: Fetch) -> tuple[pl.DataFrame, list[Finding]]:
+    """The columns `head`, `relation`, `tail` of the result of a query as strings, and findings."""
+    triples, columns, findings = read_columns_of(source, settings, fetch, what="query")
+    if columns:
+        message = f"{source.name}: the columns {', '.join(columns)} of the query are read as head, relation and tail"
+        findings.append(Finding("note", "query-columns", message, 1, remedy="Set read.columns if that is wrong."))
+    return triples, findings
+
+
+def read_columns_of(
+    source: Source, settings: ReadSettings, fetch: Fetch, *, what: Literal["file", "query"]
+) -> tuple[pl.DataFrame, list[str], list[Finding]]:
+    """The columns `head`, `relation`, `tail` as strings; the columns by name if their order decided; findings."""
+    names: list[str] = []
+    chosen: list[int] = []
+
+    def choose(found: list[str]) -> list[int]:
         names[:] = found
         places = _places(source, settings, names, len(names))
         if places is None and len(names) != 3:
             remedy = f'Set read.columns, e.g. "subject,predicate,object". Columns are: {", ".join(map(shorten, names))}.'
+            remedy = remedy if len(names) > 3 else f"Expected three columns in the {what}: head, relation and tail."
             raise DataError(f"expected 3 columns (head, relation, tail), found {len(names)}", path=source.name, remedy=remedy)
-        columns[:] = [names[place] for place in places or (0, 1, 2)]
-        return list(dict.fromkeys(columns))
+        chosen[:] = places or (0, 1, 2)
+        return list(dict.fromkeys(chosen))
 
-    table = parquet.read_columns(source, choose, most_mb=settings.expanded_mb)
-    if table.is_empty():
-        raise DataError("the file has no facts", path=source.name, remedy="Expected a row per fact: head, relation, tail.")
-    for name, dtype in table.schema.items():
-        if not (dtype.is_integer() or dtype in (pl.String, pl.Categorical, pl.Enum)):
-            problem = f"column {name!r} is not valid: it contains {dtype}, not text"
-            raise DataError(problem, path=source.name, remedy="Set read.columns to choose other columns.")
-    triples = table.select(pl.col(name).cast(pl.String).alias(role) for role, name in zip(ROLES, columns, strict=True))
+    parts = [(name, _as_triples(name, table, chosen, what)) for name, table in fetch(choose)]
+    triples = pl.concat([part for _, part in parts]) if parts else pl.DataFrame()
+    if triples.is_empty():
+        raise DataError(f"the {what} has no facts", path=source.name, remedy="Expected a row per fact: head, relation, tail.")
+    if _places(source, settings, names, len(names)) is not None:
+        return triples, [], _chosen_columns(source, settings, names)
+    return triples, [shorten(names[place]) for place in chosen], []
+
+
+def _as_triples(name: str, table: pl.DataFrame, chosen: Sequence[int], what: str) -> pl.DataFrame:
+    """A table of the distinct places as head, relation and tail; an error if it has other types, or empty fields."""
+    for column, dtype in table.schema.items():
+        if not (dtype.is_integer() or dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
+            problem = f"column {shorten(column)!r} is not valid: it contains {dtype}, not text"
+            raise DataError(problem, path=name, remedy="Set read.columns to choose other columns.")
+    places = list(dict.fromkeys(chosen))
+    triples = table.select(
+        pl.nth(places.index(place)).cast(pl.String).alias(role) for role, place in zip(ROLES, chosen, strict=True)
+    )
     for role in ROLES:
         empty = triples.select(pl.arg_where(pl.col(role).is_null() | (pl.col(role) == ""))).to_series()
         if len(empty):
             rows = counted(len(empty), "such row")
-            remedy = "Remove rows with empty fields."
-            raise DataError(f"row {empty[0] + 1} has no {role} ({rows})", path=source.name, remedy=remedy)
-    if _places(source, settings, names, len(names)) is not None:
-        return triples, _chosen_columns(source, settings, names)
-    message = f"{source.name}: the columns {', '.join(columns)} are read as head, relation and tail"
-    return triples, [Finding("warning", "guessed-columns", message, 1, remedy="Set read.columns if that is wrong.")]
+            remedy = "Remove rows with empty fields." if what == "file" else "Leave such rows out of the query."
+            raise DataError(f"row {empty[0] + 1} has no {role} ({rows})", path=name, remedy=remedy)
+    return triples
 
 
 def roles_in_header(names: list[str]) -> tuple[int, ...] | None:

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 import numpy as np
 
+from hopwalk.data.addresses import is_address
 from hopwalk.data.dataset import Dataset
+from hopwalk.data.exporting import n_triple
 from hopwalk.data.triples import Triples
 from hopwalk.errors import HopwalkError, SettingsError
 from hopwalk.reasoning.asking import PathLabels, may_be_itself
@@ -67,6 +68,8 @@ def complete_into(
     dataset = model.dataset
     if not model.max_hops:
         raise HopwalkError("an embedding model has no paths", remedy="Complete with a propagation model or a walker.")
+    if is_address(str(target)):  # which is not repeated: it may have a password
+        raise SettingsError("complete writes to a file, not to an address", remedy="Give a file, and export it then.")
     if target.suffix not in FORMATS:
         raise SettingsError(f"the format of {target.name} is not known", remedy=f"File names end in {', '.join(FORMATS)}.")
     part, record = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.progress.json")
@@ -185,10 +188,4 @@ def _finish(part: Path, target: Path) -> None:
         else:
             with made.open("w", encoding="utf-8") as file, part.open(encoding="utf-8") as rows:
                 next(rows)
-                file.writelines(_n_triple(line.rstrip("\n").split("\t")) for line in rows)
-
-
-def _n_triple(row: list[str]) -> str:
-    """A line of N-Triples with probability and path as a comment. Labels that are not IRIs become urn:hopwalk:LABEL."""
-    terms = (term if "://" in term and " " not in term else f"urn:hopwalk:{quote(term, safe='')}" for term in row[:3])
-    return f"{' '.join(f'<{term}>' for term in terms)} . # {row[3]} {row[4]}\n"
+                file.writelines(n_triple(dict(zip(COLUMNS, line.rstrip("\n").split("\t"), strict=True))) for line in rows)
