@@ -41,3 +41,12 @@ def test_known_answers_of_nothing():
     ids = np.array([1], dtype=np.int32)
     assert known.contains(ids, ids, ids).tolist() == [False]
     assert known.answers(ids, ids)[1].tolist() == []
+
+
+def test_edges_are_the_facts_of_heads_in_both_directions():
+    """(0, 0, 1), (0, 1, 2) and (2, 0, 0): relations 0 and 1 have the inverses 2 and 3."""
+    known = KnownAnswers([Triples.of([(0, 0, 1), (0, 1, 2), (2, 0, 0)])], 4, 2)
+    offsets, edges = known.edges(np.array([2, 3, 0], dtype=np.int32))
+    assert offsets.tolist() == [0, 2, 2, 5]
+    assert edges.array().tolist() == [[2, 0, 0], [2, 3, 0], [0, 0, 1], [0, 1, 2], [0, 2, 2]]
+    assert known.edges(np.array([], dtype=np.int32))[0].tolist() == [0]
