@@ -107,17 +107,25 @@ class Reasoner:
         out: str | Path,
         *,
         relations: Sequence[str] = (),
+        heads: Sequence[str] | None = None,
         above: float = 0.5,
         resume: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Completed:
-        """Write missing facts to a .tsv, .parquet or .nt file, with probability and best path.
+        """Write missing facts to a .tsv, .parquet or .nt file, the most likely first, with their best path and its rule.
 
-        `(head, relation, ?)` is asked for every head of a fact of the relation. With `resume`, an interrupted run continues.
+        All entities that could be heads of a relation are asked, and by its inverse all that could be tails; or the `heads`
+        given. A fact is written once, if its probability is at least `above`. With `resume`, an interrupted run continues.
         """
-        ids = [self.names.relation_id(relation) for relation in relations]
-        report = on_progress or (lambda *_: None)
-        return complete_into(self.model, Path(out), relation_ids=ids, above=above, resume=resume, on_progress=report)
+        return complete_into(
+            self.model,
+            Path(out),
+            relation_ids=[self.names.relation_id(relation) for relation in relations],
+            head_ids=None if heads is None else [self.names.entity_id(head) for head in heads],
+            above=above,
+            resume=resume,
+            on_progress=on_progress or (lambda *_: None),
+        )
 
     def with_facts(self, facts: str | Path | Iterable[LabelledFact], *, source: Path | None = None) -> Reasoner:
         """The reasoner with more facts, from a file or as `(head, relation, tail)`; this one is unchanged.
