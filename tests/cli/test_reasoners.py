@@ -19,7 +19,7 @@ def test_propagation_is_trained(village_folder: Path, capsys: pytest.CaptureFixt
     preset = village_folder / "walker.toml"
     preset.write_text("[scorer]\nmodel = 'complex'\n")
     printed = command(capsys, "train", "village", *named, "--preset", str(preset), *SHORT, "--seed", "3")
-    assert printed.out.startswith("runs/village: finished after 64 queries; of 10 dev queries")
+    assert printed.out.startswith("runs/village: finished after 64 queries; in 10 questions with a known answer")
     assert re.search(r"^propagation part 1/1: ", printed.err, re.MULTILINE)
     run = Run.open("runs/village")
     assert (run.about["kind"], run.settings.scorer.model, run.settings.propagation.seed) == ("scorer", "propagation", 3)
@@ -121,7 +121,7 @@ def test_rules_explanations_and_completion(propagation_run: Path, tmp_path: Path
     assert re.search(r"^Rank 1\. \d+\.\d % likely\.$", explained, re.MULTILINE)
     target = tmp_path / "new.tsv"
     printed = command(capsys, "complete", run, "--relation", "uncle", "--above", "0.3", "--out", str(target)).out
-    assert "new facts from 28 queries" in printed.replace("\n", "")
+    assert "new facts from 46 queries" in printed.replace("\n", "")
     assert f"{head}\t{relation}\t{tail}\t0." in target.read_text(encoding="utf-8")
 
 

@@ -16,6 +16,7 @@ from hopwalk.reasoning.facts import LabelledFact, add_facts, read_facts
 from hopwalk.reasoning.loading import load_model
 from hopwalk.reasoning.models import AnswerModel
 from hopwalk.reasoning.names import Names
+from hopwalk.reasoning.overview import example_query, strongest_rules
 from hopwalk.reasoning.profiles import Profile, Profiler, RelationFacts
 from hopwalk.reasoning.results import Answers, ShownExplanation
 from hopwalk.reasoning.rule_mining import UsedRule, used_rules
@@ -37,9 +38,15 @@ class Reasoner:
 
     @classmethod
     def load(cls, run: str | Path) -> Reasoner:
-        """The reasoner of a run folder: propagation, a walker, an ensemble, or an embedding model, which has no paths."""
+        """The reasoner of a run folder: propagation, a walker, an ensemble, or an embedding model, which has no paths.
+
+        Facts that training held out of a single file (`split.hold_out`) are in its graph again.
+        """
         opened = Run.open(run)
         model = load_model(opened)
+        held_out = model.dataset.valid
+        if opened.settings.split.hold_out and len(held_out):  # by training: it is a part of the user's graph
+            model = model.with_data(model.dataset.with_facts(held_out), held_out)
         return cls(opened, model, Names(model.dataset))
 
     @property
@@ -101,6 +108,15 @@ class Reasoner:
         """The rules used for a relation, over its dev queries (or those of `split`), most used first."""
         _require_positive(k=k)
         return used_rules(self.model, self.names.relation_id(relation), split=split, k=k)
+
+    def strongest_rules(self, *, k: int = 5) -> list[UsedRule]:
+        """The `k` rules that hold most often where they are used, of the relations with most facts; [] without paths."""
+        _require_positive(k=k)
+        return strongest_rules(self.model, k=k)
+
+    def example(self) -> tuple[str, str]:
+        """A head and a relation to ask for, by their labels."""
+        return example_query(self.model)
 
     def complete(
         self,
