@@ -6,7 +6,8 @@
 Each method proposes facts of the same relations, none that the graph or dev has; a proposal counts as right if test has it. The
 single rule of a relation is, of those that `hopwalk rules` prints, the one with the best F1 on dev; its proposals are all pairs
 that its body connects, those with more walks first, and of several relations by the confidence of their rules. ComplEx is asked
-the same queries as propagation, both ways. Precision and recall are compared at the number of proposals that the rules make.
+the same queries as propagation, both ways. Of each relation, as many proposals are compared as its rule makes; the curves are of
+the proposals of all relations together.
 On WN18RR only the heads of a sample of test facts are asked. Trained runs are kept in `--runs` and used again.
 `--tables` measures nothing and fills in the table of docs/completing.md.
 """
@@ -31,7 +32,7 @@ from benchmarks.planted import planted, write_split
 from benchmarks.results import fill_in, load_results, markdown_table
 from hopwalk import api
 from hopwalk.data.dataset import Dataset
-from hopwalk.data.triples import Keys, Triples
+from hopwalk.data.triples import Ids, Keys, TriplePacking, Triples
 from hopwalk.propagation.budget import fit_budget
 from hopwalk.reasoning.models import AnswerModel, QueryIds
 from hopwalk.reasoning.proposals import FOUND, Proposer, QueryGroups
@@ -177,23 +178,34 @@ def measure(name: str, runs: Path, minutes: float) -> dict[str, Any]:
         "test_facts": len(truth),
         "rules": rules,
         "seconds": {"training": round(seconds, 1), "asking": round(asking, 1)},
-        **compared(lists, truth),
+        **compared(lists, truth, dataset.packing),
     }
 
 
-def compared(lists: dict[str, Ranked], truth: Keys) -> dict[str, Any]:
-    """The right proposals of each method at the number that the rules make, and the curves."""
-    size = len(lists[RULE].keys)
-    methods = {}
+def compared(lists: dict[str, Ranked], truth: Keys, packing: TriplePacking) -> dict[str, Any]:
+    """The right proposals of each method: of each relation as many as its rule makes, or the most likely of all; and curves."""
+    size, methods = len(lists[RULE].keys), {}
     for method in METHODS:
-        right = int(np.isin(lists[method].keys[:size], truth).sum())
+        keys = lists[method].keys
+        by_relation = keys[_among_first(packing.unpack(keys).relations, packing.unpack(lists[RULE].keys).relations)]
+        right, pooled = (int(np.isin(chosen, truth).sum()) for chosen in (by_relation, keys[:size]))
         methods[method] = {
             "right": right,
-            "precision": right / max(min(size, len(lists[method].keys)), 1),
+            "precision": right / max(len(by_relation), 1),
             "recall": right / max(len(truth), 1),
+            "right_of_most_likely": pooled,
             "curve": [[count, round(p, 4), round(r, 4)] for count, p, r in curve(lists[method], truth)],
         }
     return {"proposals": size, "methods": methods}
+
+
+def _among_first(relations: Ids, of_rules: Ids) -> NDArray[np.bool_]:
+    """Which proposals, given their relations in order, are among the first of their relation, as many as rules have of it."""
+    wanted = dict(zip(*(values.tolist() for values in np.unique(of_rules, return_counts=True)), strict=True))
+    chosen = np.zeros(len(relations), dtype=np.bool_)
+    for relation, count in wanted.items():
+        chosen[np.flatnonzero(relations == relation)[:count]] = True
+    return chosen
 
 
 def chart(name: str, row: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.planted FOLDER [--drugs 600] [--seed 0]
 
-writes train.tsv, valid.tsv and test.tsv. All names are invented. `python -m benchmarks.planted --csv FILE --drugs 40` writes the
+writes train.tsv, valid.tsv and test.tsv. All names are invented. `python -m benchmarks.planted --csv FILE --drugs 60` writes the
 training facts of a short form as one table: tests/support/drugs.csv was made by it, with the seed 0.
 
 Every walk along the body of a rule makes its fact true with the rule's confidence, independently of other walks: a pair that
@@ -67,7 +67,7 @@ def planted(num_drugs: int = 600, *, seed: int = 0) -> Planted:
     diseases = [f"{next(names)}{random.choice(['itis', 'osis', 'emia', 'pathy'])}" for _ in range(num_drugs // 2)]
     pathways = [f"{next(names)} pathway" for _ in range(max(num_drugs // 8, 4))]
     symptoms = [f"{next(names)}{random.choice(['algia', 'urea', 'plegia'])}" for _ in range(max(num_drugs // 6, 6))]
-    areas = [f"{next(names)}ology" for _ in range(max(num_drugs // 40, 4))]
+    areas = [f"{next(names)}ology" for _ in range(max(num_drugs // 40, 8))]
     facts: set[Fact] = set()
 
     def link(ones: list[str], relation: str, others: list[str], mean: float, least: int = 0) -> None:

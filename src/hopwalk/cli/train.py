@@ -189,9 +189,10 @@ def _print_next(run: Run, *, with_rules: bool = False) -> None:
         print_text("Its strongest rules:")
     for used in rules:
         print_text(printable(f"  {used.rule}: {used.evidence}"))
+    example = (rules[0].examples[0].head, rules[0].rule.head) if rules and rules[0].examples else reasoner.example()
     if len(reasoner.dataset.test):
         print_text(f"Evaluate it on test: hopwalk evaluate {run.path}")
-    print_text(printable(f"Ask it: hopwalk ask {shlex.join([str(run.path), *reasoner.example()])}"))
+    print_text(printable(f"Ask it: hopwalk ask {shlex.join([str(run.path), *example])}"))
     print_text(f"Show it on a page: hopwalk serve {run.path}")
 
 

@@ -110,7 +110,7 @@ class Reasoner:
         return used_rules(self.model, self.names.relation_id(relation), split=split, k=k)
 
     def strongest_rules(self, *, k: int = 5) -> list[UsedRule]:
-        """The `k` rules that hold most often where they are used, of the relations with most facts; [] without paths."""
+        """The `k` rules behind its answers that hold most surely, of the relations with most facts; [] without paths."""
         _require_positive(k=k)
         return strongest_rules(self.model, k=k)
 
