@@ -1,12 +1,16 @@
 """What more time would bring: from the rise of dev MRR in the second half of a run, and silent where that says nothing."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from hopwalk.config.settings import Settings, changed
+from hopwalk.data.dataset import Dataset
+from hopwalk.errors import SettingsError
 from hopwalk.learning.run import Run
-from hopwalk.propagation.budget import outlook
+from hopwalk.propagation.budget import Cost, Plan, outlook, plan_training
 
 
 @dataclass
@@ -57,3 +61,44 @@ def test_nothing_is_said_without_two_evaluations_or_an_end():
     assert outlook_of(0.4) == "" and outlook_of() == "" and outlook_of(0.3, 0.4, is_finished=False) == ""
     without_dev = FakeRun([{"epoch": 1, "queries": 10.0}, {"epoch": 2, "queries": 20.0}])
     assert outlook(cast("Run", without_dev)) == ""
+
+
+# The time that training takes by default
+
+
+def plan(facts: int, seconds: float, *, queries: int = 10_000) -> Plan:
+    """The plan for a graph of so many facts whose training queries take so many seconds together."""
+    dataset = SimpleNamespace(facts=range(facts))
+    settings = changed(Settings(), {"propagation.queries": queries, "propagation.evaluations": 1})
+    return plan_training(cast("Dataset", dataset), settings, Cost(query=0.95 * seconds / queries, evaluation=0.0))
+
+
+def test_two_minutes_are_enough_for_a_small_graph():
+    assert plan(50_000, 119) == Plan(changed(Settings(), {"propagation.queries": 10_000, "propagation.evaluations": 1}), "")
+    shortened = plan(50_000, 600)
+    assert shortened.settings.propagation.queries == 2_000
+    assert shortened.forecast == (
+        "Shortened to 2 minutes, 2,000 training queries: 10,000 training queries would take about 10 minutes on this machine "
+        "(--minutes 10)."
+    )
+
+
+def test_a_larger_graph_gets_a_forecast():
+    found = plan(1_000_000, 600)
+    assert found.settings.propagation.queries == 10_000
+    assert found.forecast.startswith("1,000,000 facts: 10,000 training queries would take about 10 minutes on this machine.")
+    assert "--minutes" in found.forecast
+
+
+def test_hours_are_not_begun_without_being_asked_for():
+    with pytest.raises(SettingsError, match="1,000,000 facts: 10,000 training queries would take about 120 minutes") as refused:
+        plan(1_000_000, 7200)
+    assert refused.value.remedy == "Say how long: --minutes 10 for 833 queries, --minutes 120 for all."
+
+
+def test_the_cost_counts_evaluations():
+    """1,000 queries of 0.095 s are 95 % of 100 s; four evaluations of 5 s."""
+    settings = changed(Settings(), {"propagation.queries": 1_000, "propagation.evaluations": 4})
+    cost = Cost(query=0.095, evaluation=5.0)
+    assert cost.seconds(settings.propagation) == pytest.approx(120)
+    assert cost.fitted(settings, 2.0).propagation.queries == pytest.approx(1_000, abs=1)

@@ -90,7 +90,7 @@ def plan_training(dataset: Dataset, settings: Settings, cost: Cost) -> Plan:
 
 
 def _minutes(seconds: float) -> str:
-    return f"{max(math.ceil(seconds / 60), 1)}"
+    return f"{max(math.ceil(round(seconds / 60, 3)), 1)}"
 
 
 def _seconds_of_evaluation(scorer: PropagationScorer, dataset: Dataset, settings: Settings) -> float:
