@@ -121,8 +121,10 @@ def best_rule(
 def curve(ranked: Ranked, truth: Keys) -> list[tuple[int, float, float]]:
     """Points of the precision–recall curve: proposals, precision, recall."""
     right = np.cumsum(np.isin(ranked.keys, truth))
-    sizes = np.unique(np.geomspace(1, max(len(right), 1), POINTS).astype(int)) if len(right) else []
-    return [(int(size), float(right[size - 1] / size), float(right[size - 1] / len(truth))) for size in sizes]
+    if not len(right):
+        return []
+    sizes = np.unique(np.geomspace(1, len(right), POINTS).astype(int)).tolist()
+    return [(size, float(right[size - 1] / size), float(right[size - 1] / len(truth))) for size in sizes]
 
 
 def data_of(name: str, folder: Path) -> Dataset:

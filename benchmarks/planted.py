@@ -124,7 +124,8 @@ def _split(facts: list[Fact], random: np.random.Generator) -> Planted:
         for entity in (head, tail):
             mentions[entity] = mentions.get(entity, 0) + 1
     concluded = [fact for fact in facts if fact[1] in CONCLUDED]
-    wanted, held_out = int(HELD_OUT * len(concluded)), []
+    wanted = int(HELD_OUT * len(concluded))
+    held_out: list[Fact] = []
     for row in random.permutation(len(concluded)):
         head, _, tail = concluded[row]
         if min(mentions[head], mentions[tail]) > 1 and len(held_out) < 2 * wanted:

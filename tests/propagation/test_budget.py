@@ -8,7 +8,6 @@ import pytest
 
 from hopwalk.config.settings import Settings, changed
 from hopwalk.data.dataset import Dataset
-from hopwalk.errors import SettingsError
 from hopwalk.learning.run import Run
 from hopwalk.propagation.budget import Cost, Plan, outlook, plan_training
 
@@ -73,27 +72,21 @@ def plan(facts: int, seconds: float, *, queries: int = 10_000) -> Plan:
     return plan_training(cast("Dataset", dataset), settings, Cost(query=0.95 * seconds / queries, evaluation=0.0))
 
 
-def test_two_minutes_are_enough_for_a_small_graph():
-    assert plan(50_000, 119) == Plan(changed(Settings(), {"propagation.queries": 10_000, "propagation.evaluations": 1}), "")
-    shortened = plan(50_000, 600)
-    assert shortened.settings.propagation.queries == 2_000
-    assert shortened.forecast == (
-        "Shortened to 2 minutes, 2,000 training queries: 10,000 training queries would take about 10 minutes on this machine "
-        "(--minutes 10)."
-    )
-
-
-def test_a_larger_graph_gets_a_forecast():
-    found = plan(1_000_000, 600)
-    assert found.settings.propagation.queries == 10_000
-    assert found.forecast.startswith("1,000,000 facts: 10,000 training queries would take about 10 minutes on this machine.")
-    assert "--minutes" in found.forecast
-
-
-def test_hours_are_not_begun_without_being_asked_for():
-    with pytest.raises(SettingsError, match="1,000,000 facts: 10,000 training queries would take about 120 minutes") as refused:
-        plan(1_000_000, 7200)
-    assert refused.value.remedy == "Say how long: --minutes 10 for 833 queries, --minutes 120 for all."
+@pytest.mark.parametrize(
+    ("facts", "seconds", "queries", "is_shortened", "is_long"),
+    [
+        (50_000, 119, 10_000, False, False),
+        (50_000, 600, 2_000, True, False),
+        (50_000, 7200, 166, True, False),
+        (50_001, 600, 10_000, False, False),
+        (1_000_000, 1799, 10_000, False, False),
+        (1_000_000, 7200, 10_000, False, True),
+    ],
+)
+def test_two_minutes_for_small_graphs(facts: int, seconds: float, queries: int, is_shortened: bool, is_long: bool):
+    found = plan(facts, seconds)
+    assert (found.settings.propagation.queries, found.is_shortened, found.is_long) == (queries, is_shortened, is_long)
+    assert found.seconds == pytest.approx(seconds)  # of all queries
 
 
 def test_the_cost_counts_evaluations():

@@ -95,7 +95,7 @@ def test_a_resumed_run_writes_the_same_file(reasoner: Reasoner, tmp_path: Path, 
     whole, target = tmp_path / f"whole{suffix}", tmp_path / f"new{suffix}"
     reasoner.complete(whole, relations=["uncle"], above=0.1)
 
-    def stop(done: int, *_: int) -> None:
+    def stop(done: int, *_: object) -> None:
         if done >= 12:
             raise KeyboardInterrupt
 

@@ -74,7 +74,7 @@ Reasoner = Annotated[
 Scorer = Annotated[
     str | None,
     typer.Option(
-        help="Train only this scorer: propagation, neural-lp, drum, ntp, distmult, complex, conve, pykeen:MODEL, or one installed.",
+        help="Train only this scorer: propagation, neural-lp, drum, ntp, distmult, complex, conve, pykeen:MODEL or an own one.",
         show_default=False,
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from hopwalk.learning.run import Run
 
 SECONDS_TO_PLAN = 0.5  # of training batches that are timed
+ADVISED_MINUTES = 10.0  # for a graph that would take hours
 INTERRUPTED = 130  # exit code after Ctrl-C
 TASKS = ("answers", "facts")
 PROPAGATION: Literal["propagation"] = "propagation"  # --reasoner
@@ -145,7 +147,7 @@ def _within(dataset: Dataset, settings: Settings, minutes: float | None, folder:
     """The settings with as many training queries as fit the time, by default two minutes; those of the run, if it is resumed."""
     from hopwalk.errors import SettingsError
     from hopwalk.learning.run import Run
-    from hopwalk.propagation.budget import fit_budget, measure_cost, plan_training
+    from hopwalk.propagation.budget import DEFAULT_MINUTES, fit_budget, measure_cost, plan_training
     from hopwalk.scorers.models import is_propagation
 
     if not is_propagation(settings):
@@ -157,9 +159,19 @@ def _within(dataset: Dataset, settings: Settings, minutes: float | None, folder:
         fitted = fit_budget(dataset, settings, minutes)
         print_text(f"{fitted.propagation.queries:,} training queries fit into {minutes:g} minutes.", to_stderr=True)
         return fitted
-    plan = plan_training(dataset, settings, measure_cost(dataset, settings, seconds=SECONDS_TO_PLAN))
-    if plan.forecast:
-        print_text(plan.forecast, to_stderr=True)
+    cost = measure_cost(dataset, settings, seconds=SECONDS_TO_PLAN)
+    plan, needed = plan_training(dataset, settings, cost), settings.propagation.queries
+    minutes = max(math.ceil(round(plan.seconds / 60, 3)), 1)
+    forecast = f"{needed:,} training queries would take about {minutes} minutes on this machine"
+    if plan.is_long:
+        few = cost.fitted(settings, ADVISED_MINUTES).propagation.queries
+        remedy = f"Say how long: --minutes {ADVISED_MINUTES:g} for {few:,} of them, --minutes {minutes} for all."
+        raise SettingsError(f"{len(dataset.facts):,} facts: {forecast}", remedy=remedy)
+    if plan.is_shortened:
+        fewer = f"{plan.settings.propagation.queries:,} training queries in {DEFAULT_MINUTES:g} minutes"
+        print_text(f"{fewer}; {forecast} (--minutes {minutes}).", to_stderr=True)
+    elif plan.seconds > 60 * DEFAULT_MINUTES:
+        print_text(f"{len(dataset.facts):,} facts: {forecast}. --minutes sets another time.", to_stderr=True)
     return plan.settings
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from hopwalk.config.settings import PropagationSettings, Settings, changed
 from hopwalk.data.dataset import Dataset
-from hopwalk.errors import SettingsError
 from hopwalk.learning.ranking import sample_queries, split_queries
 from hopwalk.learning.run import Run
 from hopwalk.propagation.scorer import PropagationScorer
@@ -21,7 +20,7 @@ SECONDS_TO_MEASURE = 3.0
 SHARE_OF_RISE = 0.5  # of the rise in a run's second half: about what a run of twice the length gained (docs/propagation.md)
 CHANGE_OF_A_QUERY = 0.2  # standard deviation of the change of a dev query's reciprocal rank in that half, as measured there
 DEFAULT_MINUTES, FACTS_OF_DEFAULT = 2.0, 50_000  # the budget of graphs of one's own up to this size
-MOST_MINUTES, ADVISED_MINUTES = 30.0, 10.0  # more than the first is not begun without --minutes; the second is proposed
+MOST_MINUTES = 30.0  # of a larger one that are not much
 SHARE_OF_TRAINING = 0.95  # of the time that evaluations leave; the rest is for calibration and files
 
 
@@ -62,35 +61,23 @@ def fit_budget(dataset: Dataset, settings: Settings, minutes: float) -> Settings
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings for a graph of one's own, and what they take, in a sentence; "" if that is less than the usual two minutes."""
+    """How a graph of one's own is trained by default: the settings, the seconds that all training queries would take.
+
+    `is_shortened`: there are fewer queries, for two minutes. `is_long`: it takes more than half an hour, so it should be asked for.
+    """
 
     settings: Settings
-    forecast: str
+    seconds: float
+    is_shortened: bool = False
+    is_long: bool = False
 
 
 def plan_training(dataset: Dataset, settings: Settings, cost: Cost) -> Plan:
-    """The settings within the default budget: two minutes for up to 50,000 facts; a larger graph gets a forecast and advice.
-
-    If it would take more than half an hour, that is an error which names the times to choose from.
-    """
-    seconds, queries = cost.seconds(settings.propagation), settings.propagation.queries
-    if seconds <= 60 * DEFAULT_MINUTES:
-        return Plan(settings, "")
-    whole = f"{queries:,} training queries would take about {_minutes(seconds)} minutes on this machine"
-    if len(dataset.facts) <= FACTS_OF_DEFAULT:
-        fitted = cost.fitted(settings, DEFAULT_MINUTES)
-        shorter = f"Shortened to {DEFAULT_MINUTES:g} minutes, {fitted.propagation.queries:,} training queries:"
-        return Plan(fitted, f"{shorter} {whole} (--minutes {_minutes(seconds)}).")
-    size = f"{len(dataset.facts):,} facts"
-    if seconds > 60 * MOST_MINUTES:
-        few = cost.fitted(settings, ADVISED_MINUTES).propagation.queries
-        remedy = f"Say how long: --minutes {ADVISED_MINUTES:g} for {few:,} queries, --minutes {_minutes(seconds)} for all."
-        raise SettingsError(f"{size}: {whole}", remedy=remedy)
-    return Plan(settings, f"{size}: {whole}. --minutes sets another time.")
-
-
-def _minutes(seconds: float) -> str:
-    return f"{max(math.ceil(round(seconds / 60, 3)), 1)}"
+    """The settings within the default budget: two minutes for up to 50,000 facts; those of a larger graph stay."""
+    seconds = cost.seconds(settings.propagation)
+    if seconds > 60 * DEFAULT_MINUTES and len(dataset.facts) <= FACTS_OF_DEFAULT:
+        return Plan(cost.fitted(settings, DEFAULT_MINUTES), seconds, is_shortened=True)
+    return Plan(settings, seconds, is_long=seconds > 60 * MOST_MINUTES)
 
 
 def _seconds_of_evaluation(scorer: PropagationScorer, dataset: Dataset, settings: Settings) -> float:

@@ -243,8 +243,8 @@ def _convert(table: Path, target: Path) -> None:
 
     with atomic_path(target) as made:
         if target.suffix == ".parquet":
-            types = {"probability": pl.Float64, "rule_support": pl.Int64, "rule_confidence": pl.Float64}
-            types |= dict.fromkeys(("head", "relation", "tail", "path", "rule"), pl.String)
+            numbers = {"probability": pl.Float64(), "rule_support": pl.Int64(), "rule_confidence": pl.Float64()}
+            types = {name: numbers.get(name, pl.String()) for name in COLUMNS}
             pl.scan_csv(table, separator="\t", quote_char=None, schema_overrides=types).sink_parquet(made)
         else:
             with made.open("w", encoding="utf-8") as file, table.open(encoding="utf-8") as rows:

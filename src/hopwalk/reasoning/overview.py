@@ -21,7 +21,8 @@ MOST_SECONDS = 10.0  # after which no other relation is begun
 def strongest_rules(model: AnswerModel, *, k: int = 5, most_seconds: float = MOST_SECONDS) -> list[UsedRule]:
     """The `k` rules behind the model's answers that hold most surely: by the lower end of a 95 % interval of their confidence.
 
-    They come from a few training queries of each of the relations with most facts, whose facts are hidden from them. A model without paths has none.
+    They come from a few training queries of each of the relations with most facts, whose facts are hidden from them. A model
+    without paths has none.
     """
     if not model.max_hops:
         return []
