@@ -45,7 +45,7 @@ RESULTS = PROJECT / "results" / "completing.json"
 PAGE = PROJECT / "docs" / "completing.md"
 PICTURE = PROJECT / "docs" / "completing-{}.svg"
 ABOVE = 0.001  # probability of the least likely proposals on the curves
-NUM_HEADS = {"wn18rr": 600}  # heads that are asked; others: all that could be
+NUM_HEADS = {"wn18rr": 300}  # heads that are asked; others: all that could be
 EPOCHS = {"planted": 100, "umls": 100, "wn18rr": 10}  # of ComplEx
 COMPLETE, RULE, COMPLEX = "hopwalk complete", "best single rule", "ComplEx alone"
 METHODS = (COMPLETE, RULE, COMPLEX)
@@ -82,21 +82,19 @@ def _batches(queries: QueryGroups, model: AnswerModel) -> Iterator[tuple[list[Qu
 
 
 def rule_proposals(rule: Rule, dataset: Dataset, known: Keys, heads: Sequence[int] | None) -> tuple[Keys, NDArray[np.int64]]:
-    """The new facts that a rule predicts, those with most walks along its body first, and the number of walks of each."""
+    """The new facts that a rule predicts, of some heads or all, those with most walks first, and the number of walks of each."""
     counter = RuleCounter(dataset.facts, dataset)
-    matrix = counter._directed(*rule.body[0]).astype(np.int64)
+    rows = np.arange(len(dataset.entities)) if heads is None else np.asarray(heads)
+    matrix = counter._directed(*rule.body[0]).astype(np.int64)[rows]
     for step in rule.body[1:]:
         matrix = matrix @ counter._directed(*step).astype(np.int64)
     pairs = matrix.tocoo()
-    ends, walks = (pairs.row, pairs.col), pairs.data
-    facts = ends[::-1] if rule.is_head_inverse else ends
+    facts, walks = (rows[pairs.row], pairs.col), pairs.data
     relation = counter._ids[rule.head]
     keys = dataset.packing.pack(facts[0].astype(np.int32), np.full(len(walks), relation, np.int32), facts[1].astype(np.int32))
     is_new = ~np.isin(keys, known)
     if relation not in dataset.loop_relations:
-        is_new &= ends[0] != ends[1]
-    if heads is not None:
-        is_new &= np.isin(facts[0], heads)
+        is_new &= facts[0] != facts[1]
     order = np.argsort(-walks[is_new], kind="stable")
     return keys[is_new][order], walks[is_new][order]
 
@@ -106,7 +104,8 @@ def best_rule(
 ) -> tuple[Rule, float, Keys] | None:
     """The printed rule with the best F1 on dev, its confidence, and its proposals; None if none proposes anything right."""
     found = []
-    for used in used_rules(model, relation, k=20, most_queries=100):
+    k, num_queries, num_paths = (20, 100, 3) if heads is None else (10, 20, 1)
+    for used in used_rules(model, relation, k=k, most_queries=num_queries, answers=num_paths, num_paths=num_paths):
         if not used.rule.body:
             continue
         keys, _ = rule_proposals(used.rule, model.dataset, known, heads)

@@ -63,7 +63,7 @@ def fit_budget(dataset: Dataset, settings: Settings, minutes: float) -> Settings
 class Plan:
     """How a graph of one's own is trained by default: the settings, the seconds that all training queries would take.
 
-    `is_shortened`: there are fewer queries, for two minutes. `is_long`: it takes more than half an hour, so it should be asked for.
+    `is_shortened`: there are fewer queries, for two minutes. `is_long`: it takes more than half an hour.
     """
 
     settings: Settings
