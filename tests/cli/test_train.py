@@ -1,6 +1,7 @@
 """`hopwalk train` and `evaluate` at the command line: scorers and walkers, options, interruption."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -103,7 +104,9 @@ def test_a_walker_is_trained_and_evaluated(village_folder: Path, capsys: pytest.
         "runs/village-walker: finished after 4 epochs; in 10 questions with a known answer" in printed.out and mrr in printed.out
     )
     assert "Evaluate it on test: hopwalk evaluate runs/village-walker\n" in printed.out
-    assert "Ask it: hopwalk ask runs/village-walker 'child 0' uncle\n" in printed.out
+    assert " ⇐ " in printed.out  # its rules
+    (asked,) = (line for line in printed.out.splitlines() if line.startswith("Ask it: hopwalk "))
+    assert "1. " in command(capsys, *shlex.split(asked.removeprefix("Ask it: hopwalk "))).out
     assert "Show it on a page: hopwalk serve runs/village-walker\n" in printed.out
     lines = printed.err.splitlines()
     place = next(number for number, line in enumerate(lines) if line.startswith("The walker needs about "))
