@@ -111,7 +111,7 @@ def measure(folder: Path, num_queries: int, num_asked: int, num_completed: int, 
     right = sum(answer.key == answers[head] for head, answer in zip(heads, first, strict=True))
     progress = [0, 0, 0]
 
-    def stop(done: int, total: int, facts: int) -> None:
+    def stop(done: int, total: int, facts: int, stage: str) -> None:
         progress[:] = done, total, facts
         if done >= num_completed:
             raise EnoughError

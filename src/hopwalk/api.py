@@ -18,7 +18,7 @@ from hopwalk.data.graph import Graph, build_graph
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.loading import load_dataset, prepare
 from hopwalk.data.pykeen_bridge import from_pykeen, to_pykeen
-from hopwalk.data.splitting import split_dataset
+from hopwalk.data.splitting import hold_out, split_dataset
 from hopwalk.data.writing import write_folder
 from hopwalk.errors import HopwalkError, SettingsError
 from hopwalk.learning.callbacks import Callback, Forecast, MakeCallbacks, no_callbacks
@@ -53,6 +53,7 @@ __all__ = [
     "forecast",
     "from_pykeen",
     "graph_of",
+    "hold_out",
     "load",
     "load_dataset",
     "load_scorer",
@@ -70,12 +71,16 @@ __all__ = [
 ]
 
 
+HELD_OUT = 0.05  # share of a single file of your own
+
+
 def settings_for(
     data: str | Path, *, preset: str | Path | None = None, overrides: Iterable[str] = (), dataset: Dataset | None = None
 ) -> Settings:
     """The settings for a data set: of the preset, or without one of its own preset if the catalog has it, else the defaults.
 
-    For data of your own, give the `dataset` that was loaded from it: the settings then suit its size and density.
+    For data of your own, give the `dataset` that was loaded from it: the settings then suit its size and density, and training
+    holds out a twentieth of a single file (`split.hold_out`).
     """
     entry = catalog.find(data) if isinstance(data, str) else None
     suited = {}
@@ -85,6 +90,8 @@ def settings_for(
         degrees = dataset.degrees
         suited = suited_settings(np.minimum(degrees, GraphSettings().fan_out) + 1) | suited_bounds(degrees)  # a stay edge each
         suited |= suited_propagation(dataset)
+        if not (len(dataset.valid) or len(dataset.test) or dataset.has_own_facts):
+            suited |= {"split.hold_out": HELD_OUT}
     return load_settings(preset or (entry.name if entry else DEFAULT), overrides=overrides, suited=suited)
 
 
@@ -115,14 +122,15 @@ def train_scorer(
     """Train the scorer that the settings describe into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
     With `resume`, continue the run in the folder; if there is none, begin it; if it is finished, do nothing.
-    `make_callbacks(plan)` gives callbacks for the plan of the training; that of propagation has a forecast.
+    `make_callbacks(plan)` gives callbacks for the plan of the training; that of propagation has a forecast. Of data that is not
+    split, `split.hold_out` is held out as dev.
     """
     from hopwalk.scorers.runs import train_into
 
     settings = settings or Settings()
     run, _ = train_into(
         Path(out),
-        dataset,
+        hold_out(dataset, settings.split.hold_out, seed=settings.split.seed),
         settings,
         resume=resume,
         callbacks=callbacks,
@@ -162,7 +170,7 @@ def train(
 
     return train_into(
         Path(out),
-        dataset,
+        hold_out(dataset, settings.split.hold_out, seed=settings.split.seed),
         settings,
         scorer_run=Path(scorer) if scorer else None,
         start=Path(start) if start else None,

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hopwalk import api
 from hopwalk.learning.run import Run
+from hopwalk.propagation import budget
 from tests.support.commands import command, mistake
 from tests.support.villages import PLAIN_SET, PROPAGATION_SET, VILLAGE
 
@@ -19,7 +21,7 @@ def test_propagation_is_trained(village_folder: Path, capsys: pytest.CaptureFixt
     preset = village_folder / "walker.toml"
     preset.write_text("[scorer]\nmodel = 'complex'\n")
     printed = command(capsys, "train", "village", *named, "--preset", str(preset), *SHORT, "--seed", "3")
-    assert printed.out.startswith("runs/village: finished after 64 queries; of 10 dev queries")
+    assert printed.out.startswith("runs/village: finished after 64 queries; in 10 questions with a known answer")
     assert re.search(r"^propagation part 1/1: ", printed.err, re.MULTILINE)
     run = Run.open("runs/village")
     assert (run.about["kind"], run.settings.scorer.model, run.settings.propagation.seed) == ("scorer", "propagation", 3)
@@ -121,7 +123,7 @@ def test_rules_explanations_and_completion(propagation_run: Path, tmp_path: Path
     assert re.search(r"^Rank 1\. \d+\.\d % likely\.$", explained, re.MULTILINE)
     target = tmp_path / "new.tsv"
     printed = command(capsys, "complete", run, "--relation", "uncle", "--above", "0.3", "--out", str(target)).out
-    assert "new facts from 28 queries" in printed.replace("\n", "")
+    assert "new facts from 46 queries" in printed.replace("\n", "")
     assert f"{head}\t{relation}\t{tail}\t0." in target.read_text(encoding="utf-8")
 
 
@@ -131,3 +133,52 @@ def test_an_embedding_model_says_that_it_has_no_paths(village_run: Path, tmp_pat
     assert printed[1] == "An embedding model ranked these: it gives no paths." and printed[2].endswith("(no path)")
     assert "an embedding model has no paths, so it uses no rules" in mistake(capsys, "rules", scorer, "uncle")
     assert "an embedding model has no paths" in mistake(capsys, "complete", scorer, "--out", str(tmp_path / "new.tsv"))
+
+
+# A file of one's own
+
+
+@pytest.mark.parametrize(
+    ("facts", "seconds_of_query", "told"),
+    [
+        (50_000, 0.0001, ""),
+        (50_000, 0.1, "1,140 training queries in 2 minutes; 6,000 training queries would take about 11 minutes on this machine "),
+        (20, 0.1, "30 facts: 6,000 training queries would take about 11 minutes on this machine. --minutes sets another time."),
+    ],
+)
+def test_the_time_of_a_file_of_ones_own(
+    in_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    facts: int,
+    seconds_of_query: float,
+    told: str,
+):
+    """Small graphs are those of at most `facts` facts; training itself is left out."""
+    train_on(in_folder, monkeypatch, facts, seconds_of_query)
+    printed = command(capsys, "train", "facts.csv", "--hold-out", "0", code=3).err
+    assert printed.replace("\n", " ").startswith(told) and ("minutes" in printed) == bool(told)
+
+
+def test_hours_are_not_begun_without_being_asked_for(
+    in_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    train_on(in_folder, monkeypatch, 20, 1.0)
+    refused = mistake(capsys, "train", "facts.csv")
+    assert "27 facts: 6,000 training queries would take about 106 minutes on this machine" in refused  # three are held out
+    assert "Say how long: --minutes 10 for 570 of them, --minutes 106 for all." in refused
+    command(capsys, "train", "facts.csv", "--set", "propagation.queries=64", code=3)
+    assert not Path("runs").exists()
+
+
+def train_on(folder: Path, monkeypatch: pytest.MonkeyPatch, facts: int, seconds_of_query: float) -> None:
+    """A file of 30 facts, a machine that takes so long for a query, and an end where training would begin."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise SystemExit(3)
+
+    lines = [f"e{number % 6},r{number % 5},e{(number + 1 + number // 6) % 6}" for number in range(30)]
+    (folder / "facts.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    monkeypatch.setattr(budget, "FACTS_OF_DEFAULT", facts)
+    monkeypatch.setattr(budget, "measure_cost", lambda *_, **__: budget.Cost(seconds_of_query, 0.0))
+    monkeypatch.setattr(api, "train_scorer", stop)

@@ -1,6 +1,7 @@
 """`hopwalk train` and `evaluate` at the command line: scorers and walkers, options, interruption."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -36,7 +37,10 @@ def school(in_folder: Path) -> Path:
 def test_a_scorer_is_trained_and_evaluated(school: Path, capsys: pytest.CaptureFixture[str]):
     training = ["train", "school", "--scorer", "DistMult", "--seed", "3", *TINY]
     printed = command(capsys, *training).out
-    assert "runs/school-distmult: finished after 2 epochs; of 10 dev queries, the right answer is first in " in printed
+    assert (
+        "runs/school-distmult: finished after 2 epochs; in 10 questions with a known answer, the right one is first in "
+        in printed
+    )
     assert "Evaluate it on test: hopwalk evaluate runs/school-distmult\n" in printed
     run = Run.open("runs/school-distmult")
     settings = run.settings.scorer
@@ -96,9 +100,14 @@ def test_data_without_dev_and_test_queries(in_folder: Path, capsys: pytest.Captu
 def test_a_walker_is_trained_and_evaluated(village_folder: Path, capsys: pytest.CaptureFixture[str]):
     printed = command(capsys, "train", "village", *SET)
     mrr = f"(dev MRR {100 * Run.open('runs/village-walker').about['valid_mrr']:.2f})\n"
-    assert "runs/village-walker: finished after 4 epochs; of 10 dev queries" in printed.out and mrr in printed.out
+    assert (
+        "runs/village-walker: finished after 4 epochs; in 10 questions with a known answer" in printed.out and mrr in printed.out
+    )
     assert "Evaluate it on test: hopwalk evaluate runs/village-walker\n" in printed.out
-    assert "Ask it: hopwalk ask runs/village-walker HEAD RELATION\n" in printed.out
+    assert " ⇐ " in printed.out  # its rules
+    (asked,) = (line for line in printed.out.splitlines() if line.startswith("Ask it: hopwalk "))
+    assert "1. " in command(capsys, *shlex.split(asked.removeprefix("Ask it: hopwalk "))).out
+    assert "Show it on a page: hopwalk serve runs/village-walker\n" in printed.out
     lines = printed.err.splitlines()
     place = next(number for number, line in enumerate(lines) if line.startswith("The walker needs about "))
     assert lines[place].endswith("for each of at most 4 epochs, evaluation on dev aside.")
@@ -200,7 +209,8 @@ def test_an_interrupted_process_exits_with_130_and_can_be_resumed(school: Path):
     assert more == [
         "Continue with the same command and --resume.",
         "Evaluate it on test: hopwalk evaluate run",
-        "Ask it: hopwalk ask run HEAD RELATION",
+        "Ask it: hopwalk ask run 'pupil a0' taught_by",
+        "Show it on a page: hopwalk serve run",
     ]
     assert Run.open("run").status == "interrupted"
 

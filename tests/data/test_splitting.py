@@ -47,3 +47,26 @@ class TestSplit:
             hopwalk.split_dataset(dataset_of(FAMILY), SplitSettings(valid=0.5, test=0.5))
         with pytest.raises(DataError, match="umls is already split"):
             hopwalk.split_dataset(hopwalk.load_dataset("umls"))
+
+
+def chain(length: int):
+    """Facts that all share two entities with others, so that all but a few can be held out."""
+    return dataset_of([(f"e{number % 50}", f"r{number // 2500}", f"e{number // 50 % 50}") for number in range(length)])
+
+
+class TestHoldOut:
+    @pytest.mark.parametrize(("facts", "expected"), [(2400, 120), (1200, 100), (600, 60), (19, 1), (9, 0)])
+    def test_a_twentieth_but_enough_and_at_most_a_tenth(self, facts: int, expected: int):
+        whole = chain(facts)
+        found = hopwalk.hold_out(whole, 0.05)
+        assert (len(found.valid), len(found.test)) == (expected, 0)
+        assert facts_of(found, "train") | facts_of(found, "valid") == facts_of(whole) and found.findings == whole.findings
+
+    def test_no_more_than_is_of_use(self):
+        assert len(hopwalk.hold_out(chain(2500 * 50), 0.05).valid) == 5000
+
+    def test_what_is_split_or_not_wanted_stays_as_it_is(self):
+        whole, split = chain(500), dataset_of(FAMILY[:-1], valid=FAMILY[-1:])
+        assert hopwalk.hold_out(whole, 0.0) is whole
+        assert hopwalk.hold_out(split, 0.05) is split
+        assert facts_of(hopwalk.hold_out(whole, 0.05, seed=1), "valid") != facts_of(hopwalk.hold_out(whole, 0.05), "valid")

@@ -5,6 +5,7 @@ import importlib
 import os
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,9 +16,12 @@ import pytest
 
 import hopwalk
 import hopwalk.propagation.graph  # names numba's cache
-from tests.docs.pages import BLOCK, CONSOLES, PAGES, blocks, text_of
+from tests.docs.pages import BLOCK, CONSOLES, PAGES, ROOT, blocks, text_of
 
 KNOWN_BLOCKS = {*CONSOLES, "bash", "python", "python no-run", "text", "json", "toml", "{toctree}", "{eval-rst}"}
+
+
+COPIED = {"tutorial.md": [ROOT / "tests" / "support" / "drugs.csv"]}  # files that the reader copies
 
 
 def commands(page: Path) -> Iterator[tuple[str, str, bool]]:
@@ -100,6 +104,8 @@ def test_output_may_be_compared_without_numbers():
 def test_examples_do_what_the_page_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = tmp_path / "page"
     folder.mkdir()
+    for file in COPIED.get(page.name, ()):
+        shutil.copy(file, folder)
     for command, shown, is_exact in commands(page):
         printed = run_command(command, folder)
         assert is_as_shown(shown, printed, is_exact=is_exact), (

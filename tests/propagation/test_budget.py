@@ -1,12 +1,15 @@
 """What more time would bring: from the rise of dev MRR in the second half of a run, and silent where that says nothing."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from hopwalk.config.settings import Settings, changed
+from hopwalk.data.dataset import Dataset
 from hopwalk.learning.run import Run
-from hopwalk.propagation.budget import outlook
+from hopwalk.propagation.budget import Cost, Plan, outlook, plan_training
 
 
 @dataclass
@@ -57,3 +60,38 @@ def test_nothing_is_said_without_two_evaluations_or_an_end():
     assert outlook_of(0.4) == "" and outlook_of() == "" and outlook_of(0.3, 0.4, is_finished=False) == ""
     without_dev = FakeRun([{"epoch": 1, "queries": 10.0}, {"epoch": 2, "queries": 20.0}])
     assert outlook(cast("Run", without_dev)) == ""
+
+
+# The time that training takes by default
+
+
+def plan(facts: int, seconds: float, *, queries: int = 10_000) -> Plan:
+    """The plan for a graph of so many facts whose training queries take so many seconds together."""
+    dataset = SimpleNamespace(facts=range(facts))
+    settings = changed(Settings(), {"propagation.queries": queries, "propagation.evaluations": 1})
+    return plan_training(cast("Dataset", dataset), settings, Cost(query=0.95 * seconds / queries, evaluation=0.0))
+
+
+@pytest.mark.parametrize(
+    ("facts", "seconds", "queries", "is_shortened", "is_long"),
+    [
+        (50_000, 119, 10_000, False, False),
+        (50_000, 600, 2_000, True, False),
+        (50_000, 7200, 166, True, False),
+        (50_001, 600, 10_000, False, False),
+        (1_000_000, 1799, 10_000, False, False),
+        (1_000_000, 7200, 10_000, False, True),
+    ],
+)
+def test_two_minutes_for_small_graphs(facts: int, seconds: float, queries: int, is_shortened: bool, is_long: bool):
+    found = plan(facts, seconds)
+    assert (found.settings.propagation.queries, found.is_shortened, found.is_long) == (queries, is_shortened, is_long)
+    assert found.seconds == pytest.approx(seconds)  # of all queries
+
+
+def test_the_cost_counts_evaluations():
+    """1,000 queries of 0.095 s are 95 % of 100 s; four evaluations of 5 s."""
+    settings = changed(Settings(), {"propagation.queries": 1_000, "propagation.evaluations": 4})
+    cost = Cost(query=0.095, evaluation=5.0)
+    assert cost.seconds(settings.propagation) == pytest.approx(120)
+    assert cost.fitted(settings, 2.0).propagation.queries == pytest.approx(1_000, abs=1)

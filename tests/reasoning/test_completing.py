@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from hopwalk import api
+from hopwalk.data.kinds import Kinds
 from hopwalk.errors import HopwalkError, SettingsError, UnknownNameError
 from hopwalk.reasoning.completing import COLUMNS, FORMATS
 from hopwalk.reasoning.reasoner import Reasoner
@@ -35,16 +36,47 @@ def test_held_out_facts_are_found(reasoner: Reasoner, tmp_path: Path):
     assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("*.json"))
 
 
-def test_every_head_of_every_relation_is_asked(reasoner: Reasoner, tmp_path: Path):
-    queries = {(head, relation) for head, relation, _ in VILLAGE.labels_of(VILLAGE.train)}
-    assert reasoner.complete(tmp_path / "all.tsv", above=0.9).queries == len(queries)
+def test_every_head_that_could_have_a_relation_is_asked(reasoner: Reasoner, tmp_path: Path):
+    """Those that have it, and those of their kind: children whose uncles are all unknown too."""
+    known = {(head, relation) for head, relation, _ in VILLAGE.labels_of(VILLAGE.train)}
+    found = reasoner.complete(tmp_path / "all.tsv", above=0.9)
+    assert found.queries == sum(len(Kinds(VILLAGE).heads(relation)) for relation in range(4)) > len(known)
+    reasoner.complete(tmp_path / "new.tsv", relations=["uncle"], above=0.0)
+    table = pl.read_csv(tmp_path / "new.tsv", separator="\t", quote_char=None)
+    assert {*table["head"]} == {f"child {number}" for number in range(32)} > {head for head, name in known if name == "uncle"}
+
+
+def test_heads_can_be_chosen(reasoner: Reasoner, tmp_path: Path):
+    found = reasoner.complete(tmp_path / "new.tsv", relations=["uncle"], heads=["Child_3", "child 5", "child 5"], above=0.0)
+    table = pl.read_csv(tmp_path / "new.tsv", separator="\t", quote_char=None)
+    assert found.queries == 2 and {*table["head"]} == {"child 3", "child 5"}
+    with pytest.raises(UnknownNameError, match="there is no entity 'nobody'"):
+        reasoner.complete(tmp_path / "more.tsv", heads=["nobody"])
+
+
+def test_the_most_likely_come_first_with_their_rules(reasoner: Reasoner, tmp_path: Path):
+    reasoner.complete(tmp_path / "new.tsv", relations=["uncle"], above=0.0)
+    table = pl.read_csv(tmp_path / "new.tsv", separator="\t", quote_char=None)
+    assert table["probability"].is_sorted(descending=True) and table.select("head", "tail").is_unique().all()
+    row = table.filter(pl.col("rule") == "uncle(X,Y) ⇐ mother(X,A), brother(A,Y)").row(0, named=True)
+    pairs = {
+        (child, uncle)
+        for child, name, mother in VILLAGE.labels_of(VILLAGE.train)
+        if name == "mother"
+        for sister, other, uncle in VILLAGE.labels_of(VILLAGE.train)
+        if (sister, other) == (mother, "brother")
+    }
+    uncles = {(child, uncle) for child, name, uncle in VILLAGE.labels_of(VILLAGE.train) if name == "uncle"}
+    assert row["rule_support"] == len(pairs & uncles)
+    assert row["rule_confidence"] == pytest.approx(len(pairs & uncles) / len(pairs), abs=1e-6)
 
 
 def test_inverse_queries_give_facts_in_their_own_direction(reasoner: Reasoner, tmp_path: Path):
     reasoner.complete(tmp_path / "new.tsv", relations=["uncle⁻¹"], above=0.0)
     table = pl.read_csv(tmp_path / "new.tsv", separator="\t", quote_char=None)
-    assert set(table["relation"]) == {"uncle"}
-    assert all(path.startswith(tail) for tail, path in table.select("tail", "path").rows())
+    assert set(table["relation"]) == {"uncle"} and all(head.startswith("child") for head in table["head"])
+    for head, tail, path in table.select("head", "tail", "path").rows():
+        assert (path.startswith(head) and path.endswith(tail)) or (path.startswith(tail) and path.endswith(head))
 
 
 def test_all_formats_hold_the_same_facts(reasoner: Reasoner, tmp_path: Path):
@@ -63,7 +95,7 @@ def test_a_resumed_run_writes_the_same_file(reasoner: Reasoner, tmp_path: Path, 
     whole, target = tmp_path / f"whole{suffix}", tmp_path / f"new{suffix}"
     reasoner.complete(whole, relations=["uncle"], above=0.1)
 
-    def stop(done: int, *_: int) -> None:
+    def stop(done: int, *_: object) -> None:
         if done >= 12:
             raise KeyboardInterrupt
 

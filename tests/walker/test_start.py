@@ -174,7 +174,7 @@ def test_the_ledger_has_the_cost_of_both_trainings(trained_walker: Run, tmp_path
 def test_from_the_command_line(village_folder: Path, trained_walker: Run, capsys: pytest.CaptureFixture[str]):
     start = ["--start", str(trained_walker.path)]
     printed = command(capsys, "train", "village", *PLAIN_SET, *start, "--epochs", "0", "--set", "walk.beam=4", "--out", "narrow")
-    assert "narrow: finished after 0 epochs; of 10 dev queries, the right answer is first in " in printed.out
+    assert "narrow: finished after 0 epochs; in 10 questions with a known answer, the right one is first in " in printed.out
     assert "needs about" not in printed.err
     assert Run.open("narrow").settings.walk.beam == 4
     assert "--reward must be the run folder of a scorer" in mistake(

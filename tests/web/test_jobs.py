@@ -67,11 +67,11 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[int], threading
     progress, may_go = list[int](), threading.Event()
 
     def slow(reasoner: Reasoner, *arguments: Any, on_progress: Any, **options: Any) -> Any:
-        def told(done: int, total: int, facts: int) -> None:
+        def told(done: int, total: int, facts: int, stage: str) -> None:
             progress.append(done)
-            on_progress(done, total, facts)
+            on_progress(done, total, facts, stage)
             while not may_go.wait(0.005):
-                on_progress(done, total, facts)  # takes turns, and can be cancelled
+                on_progress(done, total, facts, stage)  # takes turns, and can be cancelled
 
         return complete(reasoner, *arguments, on_progress=told, **options)
 

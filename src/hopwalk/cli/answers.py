@@ -123,27 +123,33 @@ def _directed(relation: str, is_inverse: bool) -> str:
     return f"{relation}{INVERSE}" if is_inverse and not relation.endswith(INVERSE) else relation
 
 
-def _queries_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
+def _lines_of(file: Path, what: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file, or of standard input, with their numbers."""
     is_stdin = str(file) == "-"
-    name = "standard input" if is_stdin else file
     try:
         content = sys.stdin.buffer.read() if is_stdin else read_bytes(file, MOST_QUERY_BYTES)
     except OSError as error:
-        remedy = "Give a file with a query on each line, or - for standard input."
-        raise DataError(f"the queries cannot be read: {error.strerror}", path=file, remedy=remedy) from None
-    number = 0
+        remedy = "Give a file of text, or - for standard input."
+        raise DataError(f"the {what} cannot be read: {error.strerror}", path=file, remedy=remedy) from None
     for number, encoded in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
         try:
-            line = encoded.decode()
+            yield number, encoded.decode()
         except UnicodeDecodeError:
+            name = "standard input" if is_stdin else file
             raise DataError("the line is not UTF-8 text", path=name, line=number) from None
+
+
+def _queries_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
+    name, is_empty = "standard input" if str(file) == "-" else file, True
+    for number, line in _lines_of(file, "queries"):
         columns = line.split("\t")
         if len(columns) == 2 and all(columns):
             yield number, (columns[0], columns[1])
         elif line.strip():
             problem = f"expected a head and a relation with a tab between them, found {counted(len(columns), 'column')}"
             raise DataError(problem, path=name, line=number, remedy=QUERY_FORMAT)
-    if not content.strip():
+        is_empty &= not line.strip()
+    if is_empty:
         raise DataError("the file has no queries", path=name, remedy=QUERY_FORMAT)
 
 
@@ -283,26 +289,34 @@ def complete(
     relation: Annotated[
         list[str] | None, typer.Option(help="Only for this relation; can be given several times.", show_default=False)
     ] = None,
+    heads: Annotated[
+        Path | None,
+        typer.Option(help="Ask only these heads: a file with one on each line, or - for standard input.", show_default=False),
+    ] = None,
     above: Annotated[float, typer.Option(min=0, max=1, help="Minimum probability of a proposed fact.")] = 0.5,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
 ) -> None:
-    """Propose missing facts for the whole graph, or for some relations, each with its probability and best path.
+    """Propose missing facts for the whole graph, or for some relations, the most likely first.
 
-    (head, relation, ?) is asked for every head of a fact of the relation. Probabilities are calibrated on dev.
+    A relation is asked for from every entity that is like its known heads, and by its inverse from every entity that is like its
+    known tails. A row has the probability of the fact, the path that carries most of it, and the rule of that path.
 
     Examples:
 
     - `hopwalk complete runs/umls --above 0.8`
 
     - `hopwalk complete runs/umls --relation affects --relation causes --out new.parquet`
-    """
 
+    - `hopwalk complete runs/umls --relation affects --heads viruses.txt`
+    """
+    reasoner = _loaded(run, None)
+    chosen = None if heads is None else _heads_of(heads, reasoner)
     with CountBar() as bar:
 
-        def show(done: int, total: int, facts: int) -> None:
-            bar.show(done, total, f"{done:,} of {total:,} queries, {facts:,} facts")
+        def show(done: int, total: int, facts: int, stage: str) -> None:
+            bar.show(done, total, f"{stage}: {done:,} of {total:,} queries, {facts:,} facts")
 
-        found = _loaded(run, None).complete(out, relations=relation or (), above=above, resume=resume, on_progress=show)
+        found = reasoner.complete(out, relations=relation or (), heads=chosen, above=above, resume=resume, on_progress=show)
     rate = found.queries_of_session / max(found.seconds, 1e-9)
     facts, queries = counted(found.facts, "new fact"), counted(found.queries, "query")
     print_text(f"{out}: {facts} from {queries}, {rate:,.0f} queries per second")
@@ -359,3 +373,17 @@ def propose(
         print_text(printable(f"{100 * fact.probability:5.1f} %  {fact.text}"))
         for path in fact.paths[:1]:
             print_text(printable(f"         {path}"))
+
+
+def _heads_of(file: Path, reasoner: Reasoner) -> list[str]:
+    """The names of entities in a file, one on each line; an error names the line of one that is not known."""
+    names = [(number, line.strip()) for number, line in _lines_of(file, "heads") if line.strip()]
+    place = "standard input" if str(file) == "-" else file
+    if not names:
+        raise DataError("the file has no heads", path=place, remedy="Put the name of an entity on each line.")
+    for number, name in names:
+        try:
+            reasoner.names.entity_id(name)
+        except HopwalkError as error:
+            raise type(error)(error.problem, path=place, line=number, remedy=error.remedy) from None
+    return [name for _, name in names]

@@ -87,7 +87,7 @@ Reasoner = Annotated[
 Scorer = Annotated[
     str | None,
     typer.Option(
-        help="Train only this scorer: propagation, neural-lp, drum, ntp, distmult, complex, conve, or pykeen:MODEL.",
+        help="Train only this scorer: propagation, neural-lp, drum, ntp, distmult, complex, conve, pykeen:MODEL or an own one.",
         show_default=False,
     ),
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from hopwalk.learning.metrics import Metrics
     from hopwalk.learning.run import Run
 
+SECONDS_TO_PLAN = 0.5  # of training batches that are timed
+ADVISED_MINUTES = 10.0  # for a graph that would take hours
 INTERRUPTED = 130  # exit code after Ctrl-C
 TASKS = ("answers", "facts")
 PROPAGATION: Literal["propagation"] = "propagation"  # --reasoner
@@ -33,6 +37,7 @@ RunFolder = Annotated[Path, typer.Argument(help="A run folder, as `hopwalk train
 def train(
     data: options.Data,
     settings: Callable[..., Settings],
+    fixed: Sequence[str],
     reasoner: str,
     scorer: str | None,
     reward: str | None,
@@ -48,6 +53,16 @@ def train(
         float | None,
         typer.Option(min=0.1, max=100_000, help="Train propagation for about this long.", show_default=False),
     ] = None,
+    hold_out: Annotated[
+        float | None,
+        typer.Option(
+            "--hold-out",
+            min=0,
+            max=0.5,
+            help="Share of a single file to hold out as dev; 0: none. [default: 0.05]",
+            show_default=False,
+        ),
+    ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write the history for TensorBoard.")] = False,
     mirror: options.Mirror = None,
 ) -> None:
@@ -56,11 +71,16 @@ def train(
     A walker is rewarded by propagation, which is trained first, unless --reward names another scorer. Options of the walker
     imply --reasoner walker. Ctrl-C ends training early; the run is usable, and `--resume` continues it.
 
+    Of a single file, a twentieth of the facts is held out to measure and calibrate the reasoner; it is in its graph again when it
+    answers. Propagation is trained for two minutes at most if the file has no more than 50,000 facts.
+
     Examples:
 
     - `hopwalk train umls`
 
-    - `hopwalk train facts.csv --minutes 5`
+    - `hopwalk train facts.csv`
+
+    - `hopwalk train facts.csv --minutes 5 --hold-out 0`
 
     - `hopwalk train umls --reasoner walker`
 
@@ -71,19 +91,25 @@ def train(
     - `hopwalk train umls --start runs/umls-walker --epochs 0 --set walk.beam=256 --out runs/umls-wide`
     """
     from hopwalk import api
+    from hopwalk.data import catalog
     from hopwalk.errors import SettingsError
     from hopwalk.learning.run import Run
+    from hopwalk.scorers.models import is_propagation
     from hopwalk.utils.text import fold_name
 
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
+    if hold_out is not None:
+        chosen = changed(chosen, {"split.hold_out": hold_out})
+    dataset = api.hold_out(dataset, chosen.split.hold_out, seed=chosen.split.seed)
     if reasoner == PROPAGATION:  # whatever scorer a preset of a walker has
         chosen = changed(chosen, {"scorer.model": PROPAGATION})
     ending = "" if scorer is None else f"-{fold_name(chosen.scorer.model).replace(':', '-')}"
     folder = out or Path("runs") / f"{dataset.name}{'-walker' if reasoner == WALKER else ending}"
     was_finished = resume and Run.is_finished_in(folder)
     if reasoner != WALKER:
-        if minutes is not None:
+        is_own = catalog.find(data) is None and "propagation.queries" not in fixed
+        if minutes is not None or (is_own and is_propagation(chosen)):
             chosen = _within(dataset, chosen, minutes, folder, resume)
         with TrainingProgress() as progress:
             run = api.train_scorer(
@@ -117,11 +143,11 @@ def train(
         raise typer.Exit(INTERRUPTED)
 
 
-def _within(dataset: Dataset, settings: Settings, minutes: float, folder: Path, resume: bool) -> Settings:
-    """The settings with as many training queries as fit the time; those of the run, if it is resumed."""
+def _within(dataset: Dataset, settings: Settings, minutes: float | None, folder: Path, resume: bool) -> Settings:
+    """The settings with as many training queries as fit the time, by default two minutes; those of the run, if it is resumed."""
     from hopwalk.errors import SettingsError
     from hopwalk.learning.run import Run
-    from hopwalk.propagation.budget import fit_budget
+    from hopwalk.propagation.budget import DEFAULT_MINUTES, fit_budget, measure_cost, plan_training
     from hopwalk.scorers.models import is_propagation
 
     if not is_propagation(settings):
@@ -129,9 +155,24 @@ def _within(dataset: Dataset, settings: Settings, minutes: float, folder: Path, 
     if resume and (folder / "run.json").exists():
         queries = Run.open(folder).settings.propagation.queries
         return changed(settings, {"propagation.queries": queries})
-    fitted = fit_budget(dataset, settings, minutes)
-    print_text(f"{fitted.propagation.queries:,} training queries fit into {minutes:g} minutes.", to_stderr=True)
-    return fitted
+    if minutes is not None:
+        fitted = fit_budget(dataset, settings, minutes)
+        print_text(f"{fitted.propagation.queries:,} training queries fit into {minutes:g} minutes.", to_stderr=True)
+        return fitted
+    cost = measure_cost(dataset, settings, seconds=SECONDS_TO_PLAN)
+    plan, needed = plan_training(dataset, settings, cost), settings.propagation.queries
+    minutes = max(math.ceil(round(plan.seconds / 60, 3)), 1)
+    forecast = f"{needed:,} training queries would take about {minutes} minutes on this machine"
+    if plan.is_long:
+        few = cost.fitted(settings, ADVISED_MINUTES).propagation.queries
+        remedy = f"Say how long: --minutes {ADVISED_MINUTES:g} for {few:,} of them, --minutes {minutes} for all."
+        raise SettingsError(f"{len(dataset.facts):,} facts: {forecast}", remedy=remedy)
+    if plan.is_shortened:
+        fewer = f"{plan.settings.propagation.queries:,} training queries in {DEFAULT_MINUTES:g} minutes"
+        print_text(f"{fewer}; {forecast} (--minutes {minutes}).", to_stderr=True)
+    elif plan.seconds > 60 * DEFAULT_MINUTES:
+        print_text(f"{len(dataset.facts):,} facts: {forecast}. --minutes sets another time.", to_stderr=True)
+    return plan.settings
 
 
 def _print_end(run: Run, was_finished: bool) -> None:
@@ -147,12 +188,24 @@ def _print_end(run: Run, was_finished: bool) -> None:
     if run.status == "interrupted":
         print_text("Continue with the same command and --resume.")
     if run.weights_path.exists():
-        _print_next(run)
+        _print_next(run, with_rules=run.is_finished and not was_finished)
 
 
-def _print_next(run: Run) -> None:
-    """The commands to go on with."""
-    print_text(f"Evaluate it on test: hopwalk evaluate {run.path}\nAsk it: hopwalk ask {run.path} HEAD RELATION")
+def _print_next(run: Run, *, with_rules: bool = False) -> None:
+    """The strongest rules of a reasoner with paths, and the commands to go on with."""
+    from hopwalk.api import load
+
+    reasoner = load(run.path)
+    rules = reasoner.strongest_rules() if with_rules else []
+    if rules:
+        print_text("Its strongest rules:")
+    for used in rules:
+        print_text(printable(f"  {used.rule}: {used.evidence}"))
+    example = (rules[0].examples[0].head, rules[0].rule.head) if rules and rules[0].examples else reasoner.example()
+    if len(reasoner.dataset.test):
+        print_text(f"Evaluate it on test: hopwalk evaluate {run.path}")
+    print_text(printable(f"Ask it: hopwalk ask {shlex.join([str(run.path), *example])}"))
+    print_text(f"Show it on a page: hopwalk serve {run.path}")
 
 
 def _quality(record: Mapping[str, Any]) -> str:
@@ -160,7 +213,7 @@ def _quality(record: Mapping[str, Any]) -> str:
     if record.get("valid_hits@1") is None:
         return ""
     first, mrr = round(10 * record["valid_hits@1"]), 100 * record["valid_mrr"]
-    return f"; of 10 dev queries, the right answer is first in {first} (dev MRR {mrr:.2f})"
+    return f"; in 10 questions with a known answer, the right one is first in {first} (dev MRR {mrr:.2f})"
 
 
 def ensemble(

@@ -79,6 +79,9 @@ class SplitSettings(Group):
     valid: float = _share(0.1, "share of the facts held out for choosing settings (dev)")
     test: float = _share(0.1, "share of the facts held out for the final numbers")
     seed: int = _integer(0, "the same seed gives the same split", most=MOST_SEED)
+    hold_out: float = _share(
+        0.0, "share of the facts of a single file that training holds out as dev, and has in its graph again when it answers"
+    )
 
 
 class GraphSettings(Group):
@@ -150,7 +153,9 @@ class WalkerSettings(Group):
 class ScorerSettings(Group):
     """the model f(head, relation, tail): which one; and if it is an embedding model, its training"""
 
-    model: str = _choice("propagation", "propagation, neural-lp, drum, ntp, distmult, complex, conve, or pykeen:MODEL")
+    model: str = _choice(
+        "propagation", "propagation, neural-lp, drum, ntp, distmult, complex, conve, pykeen:MODEL, or an installed one"
+    )
     model_options: str = _choice("", 'further arguments of a PyKEEN model, as TOML: "p = 2, relation_dim = 30"')
     recipe: ScorerRecipe = _choice("modern", "source of every setting below that is not set: modern or paper")
     dimension: int = _integer(

@@ -15,6 +15,23 @@ from hopwalk.data.triples import Triples
 from hopwalk.errors import DataError
 from hopwalk.utils.text import counted
 
+LEAST_HELD_OUT, MOST_HELD_OUT, MOST_SHARE = 100, 5_000, 0.1  # facts; of those held out for dev while training
+
+
+def hold_out(dataset: Dataset, share: float, *, seed: int = 0) -> Dataset:
+    """The data set with a share of its facts as dev; the same if it is split already, or the share is 0.
+
+    At least 100 facts are held out and at most 5,000, which is enough to stop training in time and to calibrate probabilities;
+    but at most a tenth of the facts, and none without which training would miss an entity or a relation.
+    """
+    if not share or len(dataset.valid) or len(dataset.test) or dataset.has_own_facts:
+        return dataset
+    number = min(max(share * len(dataset.facts), LEAST_HELD_OUT), MOST_SHARE * len(dataset.facts), MOST_HELD_OUT)
+    if number < 1:
+        return dataset
+    held_out = split_dataset(dataset, SplitSettings(valid=number / len(dataset.facts), test=0.0, seed=seed))
+    return replace(held_out, findings=dataset.findings)
+
 
 def split_dataset(dataset: Dataset, settings: SplitSettings | None = None) -> Dataset:
     """The data set with its facts split into train, valid and test; the same seed gives the same split.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hopwalk.config.settings import Settings, changed
+from hopwalk.config.settings import PropagationSettings, Settings, changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.learning.ranking import sample_queries, split_queries
 from hopwalk.learning.run import Run
@@ -18,22 +19,65 @@ from hopwalk.propagation.training import PropagationLearner
 SECONDS_TO_MEASURE = 3.0
 SHARE_OF_RISE = 0.5  # of the rise in a run's second half: about what a run of twice the length gained (docs/propagation.md)
 CHANGE_OF_A_QUERY = 0.2  # standard deviation of the change of a dev query's reciprocal rank in that half, as measured there
+DEFAULT_MINUTES, FACTS_OF_DEFAULT = 2.0, 50_000  # the budget of graphs of one's own up to this size
+MOST_MINUTES = 30.0  # of a larger one that are not much
 SHARE_OF_TRAINING = 0.95  # of the time that evaluations leave; the rest is for calibration and files
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What training costs on this machine: seconds of a training query, and of an evaluation on dev."""
+
+    query: float
+    evaluation: float
+
+    def seconds(self, settings: PropagationSettings) -> float:
+        """The seconds that the training queries and evaluations of the settings take."""
+        return settings.queries * self.query / SHARE_OF_TRAINING + settings.evaluations * self.evaluation
+
+    def fitted(self, settings: Settings, minutes: float) -> Settings:
+        """The settings with as many training queries as fit the time."""
+        left = max(60 * minutes - settings.propagation.evaluations * self.evaluation, 30 * minutes)
+        queries = int(SHARE_OF_TRAINING * left / self.query)
+        return changed(settings, {"propagation.queries": max(queries, settings.propagation.batch_size)})
+
+
+def measure_cost(dataset: Dataset, settings: Settings, *, seconds: float = SECONDS_TO_MEASURE) -> Cost:
+    """The cost of training, from about so many seconds of batches, after the kernels are compiled."""
+    scorer = PropagationScorer(len(dataset.entities), len(dataset.relations), settings.propagation, dataset.facts)
+    learner = PropagationLearner(scorer, dataset, settings.propagation)
+    learner.time_batches(0.0)  # compiles the kernels
+    seconds_of_query = learner.time_batches(seconds) / settings.propagation.batch_size
+    return Cost(seconds_of_query, _seconds_of_evaluation(scorer, dataset, settings))
 
 
 def fit_budget(dataset: Dataset, settings: Settings, minutes: float) -> Settings:
     """The settings with as many training queries as fit the time, whose learning-rate schedule then ends with it.
 
-    A few batches are timed, after the kernels are compiled. The run that is trained with the result does not depend on time.
+    A few batches are timed. The run that is trained with the result does not depend on time.
     """
-    scorer = PropagationScorer(len(dataset.entities), len(dataset.relations), settings.propagation, dataset.facts)
-    learner = PropagationLearner(scorer, dataset, settings.propagation)
-    learner.time_batches(0.0)  # compiles the kernels
-    seconds_of_query = learner.time_batches(SECONDS_TO_MEASURE) / settings.propagation.batch_size
-    evaluation = _seconds_of_evaluation(scorer, dataset, settings)
-    left = max(60 * minutes - settings.propagation.evaluations * evaluation, 30 * minutes)
-    queries = int(SHARE_OF_TRAINING * left / seconds_of_query)
-    return changed(settings, {"propagation.queries": max(queries, settings.propagation.batch_size)})
+    return measure_cost(dataset, settings).fitted(settings, minutes)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a graph of one's own is trained by default: the settings, the seconds that all training queries would take.
+
+    `is_shortened`: there are fewer queries, for two minutes. `is_long`: it takes more than half an hour.
+    """
+
+    settings: Settings
+    seconds: float
+    is_shortened: bool = False
+    is_long: bool = False
+
+
+def plan_training(dataset: Dataset, settings: Settings, cost: Cost) -> Plan:
+    """The settings within the default budget: two minutes for up to 50,000 facts; those of a larger graph stay."""
+    seconds = cost.seconds(settings.propagation)
+    if seconds > 60 * DEFAULT_MINUTES and len(dataset.facts) <= FACTS_OF_DEFAULT:
+        return Plan(cost.fitted(settings, DEFAULT_MINUTES), seconds, is_shortened=True)
+    return Plan(settings, seconds, is_long=seconds > 60 * MOST_MINUTES)
 
 
 def _seconds_of_evaluation(scorer: PropagationScorer, dataset: Dataset, settings: Settings) -> float:

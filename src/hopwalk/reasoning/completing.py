@@ -1,30 +1,32 @@
-"""Completion of a whole graph: every query of the chosen relations is answered, and likely answers are written.
+"""Completion of a whole graph: every entity that could have a relation is asked for it, and likely facts are written.
 
-Rows are appended to a text table beside the target as they are found, with a record of the progress. So an interrupted run
-resumes where it stopped, and memory does not grow with the graph. In the end the table is converted to the target's format.
+The work has three stages: queries in both directions, then the other direction of facts that only one has found, then the path
+and the rule behind each proposed fact. What is found is appended to a file beside the target, with a record of the progress: an
+interrupted run resumes where it stopped. Of the first two stages a fact takes 16 bytes in the file and about 100 in memory; of
+the last, rows of text stay on the disk. In the end the rows are sorted by probability and converted to the target's format.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import mmap
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from hopwalk.data.addresses import is_address
-from hopwalk.data.dataset import Dataset
 from hopwalk.data.exporting import n_triple
-from hopwalk.data.triples import Triples
 from hopwalk.errors import HopwalkError, SettingsError
-from hopwalk.reasoning.asking import PathLabels, may_be_itself
 from hopwalk.reasoning.models import AnswerModel
-from hopwalk.reasoning.probabilities import POOL, probabilities
+from hopwalk.reasoning.proposals import FOUND, Found, Proposer, QueryGroups, labels_of
 from hopwalk.utils.files import (
-    append_text,
+    append_bytes,
     atomic_path,
     locked,
     parse_json,
@@ -32,14 +34,17 @@ from hopwalk.utils.files import (
     remove,
     replace_synced,
     storing,
+    write_bytes,
     write_text,
 )
 
-COLUMNS = ("head", "relation", "tail", "probability", "path")
+COLUMNS = ("head", "relation", "tail", "probability", "path", "rule", "rule_support", "rule_confidence")
 FORMATS = (".tsv", ".parquet", ".nt")
 SECONDS_BETWEEN_RECORDS = 2.0
+ASKING, PAIRING, EXPLAINING = range(3)
+STAGES = ("asking", "asking from the other end", "explaining")
 
-OnProgress = Callable[[int, int, int], None]  # queries done, queries in all, facts found
+OnProgress = Callable[[int, int, int, str], None]  # queries of the stage done, of how many, facts found, the stage
 
 
 @dataclass(frozen=True)
@@ -57,114 +62,53 @@ def complete_into(
     target: Path,
     *,
     relation_ids: Sequence[int] = (),
+    head_ids: Sequence[int] | None = None,
     above: float = 0.5,
     resume: bool = False,
     on_progress: OnProgress = lambda *_: None,
 ) -> Completed:
-    """Answer `(head, relation, ?)` for every head of a fact of the relation, for all relations or some.
+    """Propose facts of all relations or some: ask whoever could be a head, and by the inverse whoever could be a tail.
 
-    New answers that a path reaches are written if their probability, which is calibrated on dev, is at least `above`.
+    New facts with a path are written, each once, if their probability is at least `above`; the most likely come first. With
+    `head_ids` only these heads are asked.
     """
-    dataset = model.dataset
     if not model.max_hops:
         raise HopwalkError("an embedding model has no paths", remedy="Complete with a propagation model or a walker.")
     if is_address(str(target)):  # which is not repeated: it may have a password
         raise SettingsError("complete writes to a file, not to an address", remedy="Give a file, and export it then.")
     if target.suffix not in FORMATS:
         raise SettingsError(f"the format of {target.name} is not known", remedy=f"File names end in {', '.join(FORMATS)}.")
-    part, record = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.progress.json")
-    queries = _queries(dataset, relation_ids)
-    options = {"run": dataset.fingerprint, "relations": list(relation_ids), "above": above, "queries": len(queries)}
-    at_once, labels = model.queries_at_once, PathLabels(dataset)
-    _touch(target, part, record, resume)
-    with locked(part):
-        done, facts = _begin(target, part, record, options, resume)
-        start, first, last_record = time.monotonic(), done, time.monotonic()
-        while done < len(queries):
-            batch = queries[done : done + at_once]
-            rows = _new_facts(model, labels, batch, above)
-            append_text(part, "".join("\t".join(row) + "\n" for row in rows))
-            done, facts = done + len(batch), facts + len(rows)
-            on_progress(done, len(queries), facts)
-            if time.monotonic() - last_record >= SECONDS_BETWEEN_RECORDS or done == len(queries):
-                write_text(record, json.dumps(options | {"done": done, "facts": facts, "bytes": part.stat().st_size}))
-                last_record = time.monotonic()
-        _finish(part, target)
-        remove(part)
-        remove(record)
-    return Completed(len(queries), facts, time.monotonic() - start, done - first)
+    proposer = Proposer(model, relation_ids, head_ids, above)
+    queries = proposer.queries()
+    options = {"run": model.dataset.fingerprint, "relations": list(relation_ids), "above": above, "queries": len(queries)}
+    options |= {"heads": "" if head_ids is None else hashlib.sha256(queries.facts.heads.tobytes()).hexdigest()}
+    work = _Work(target, options, model.queries_at_once, on_progress)
+    work.touch(resume)
+    with locked(work.part):
+        work.begin(resume)
+        work.run(ASKING, queries, lambda first, last: (proposer.ask(queries.batch(first, last)[0]).tobytes(), 0))
+        others = proposer.other_direction(work.found(ASKING))
+        work.run(PAIRING, others, lambda first, last: (proposer.look_up(*others.batch(first, last)).tobytes(), 0))
+        proposed, probabilities = proposer.proposals(work.found(PAIRING))
+        work.run(EXPLAINING, proposed, lambda first, last: _explained(proposer, proposed, probabilities, first, last))
+        work.finish()
+    return Completed(len(queries), work.facts, time.monotonic() - work.start, work.queries_of_session)
 
 
-def _queries(dataset: Dataset, relation_ids: Sequence[int]) -> Triples:
-    """The distinct (head, relation) of the facts, by relation; the tails are not used."""
-    ids, facts = dataset.relation_ids, dataset.facts
-    both = Triples.concatenate([facts, Triples(facts.tails, ids.inverse(facts.relations), facts.heads)])
-    both = both[np.isin(both.relations, relation_ids or range(len(dataset.relations)))]
-    _, rows = np.unique(both.relations.astype(np.int64) << 32 | both.heads, return_index=True)
-    return both[rows]
-
-
-def _touch(target: Path, part: Path, record: Path, resume: bool) -> None:
-    """Make the table if it is not there, so that it can be locked; errors if the names are taken."""
-    if target.exists() and not (resume and record.exists()):
-        raise HopwalkError("there is already a file of that name", path=target, remedy="Choose another name, or remove it.")
-    if record.exists() and part.exists() and not resume:
-        raise HopwalkError("an interrupted run has left its table here", path=part, remedy="Resume it, or remove the file.")
-    with storing(part):
-        part.parent.mkdir(parents=True, exist_ok=True)
-    append_text(part, "")
-
-
-def _begin(target: Path, part: Path, record: Path, options: dict[str, object], resume: bool) -> tuple[int, int]:
-    """The number of queries done and of facts found; the table is cut to the length in the record."""
-    if resume and record.exists():
-        try:
-            before = parse_json(read_text(record))
-            is_same = {name: before[name] for name in options} == options
-            done, facts, size = int(before["done"]), int(before["facts"]), int(before["bytes"])
-        except (OSError, ValueError, KeyError, TypeError):
-            raise HopwalkError(
-                "the record of the progress is damaged", path=record, remedy="Remove it and start again."
-            ) from None
-        if not is_same:
-            remedy = "Use the same options, or remove the file."
-            raise HopwalkError("the table was begun with other options or another run", path=part, remedy=remedy)
-        if part.stat().st_size >= size or target.exists():  # else the table was removed: begin again
-            with storing(part):
-                os.truncate(part, min(size, part.stat().st_size))
-            return done, facts
-    header = "\t".join(COLUMNS) + "\n"
-    write_text(record, json.dumps(options | {"done": 0, "facts": 0, "bytes": len(header)}))
-    with storing(part):
-        os.truncate(part, 0)
-    append_text(part, header)
-    return 0, 0
-
-
-def _new_facts(model: AnswerModel, labels: PathLabels, batch: Triples, above: float) -> list[tuple[str, ...]]:
-    """The rows of the table for a batch of queries."""
-    dataset, queries = model.dataset, list(zip(batch.heads.tolist(), batch.relations.tolist(), strict=True))
-    ranking = model.rank(queries, only_new=True, k=POOL)
-    chances = probabilities(model, queries, ranking.candidates)
-    if chances is None:
-        raise HopwalkError("the run has no calibrated probabilities", remedy="Train it again with this version of hopwalk.")
-    likely: list[list[tuple[int, float]]] = []
-    for (head, relation), found, own in zip(queries, ranking.candidates, chances, strict=True):
-        is_likely = (own >= above) & ((found.entities != head) | may_be_itself(dataset, relation))
-        likely.append(list(zip(found.entities[is_likely].tolist(), own[is_likely].tolist(), strict=True)))
-    paths = ranking.paths([[entity for entity, _ in found] for found in likely], 1)
-    facts = []
-    for (head, relation), tails, of_entities in zip(queries, likely, paths, strict=True):
-        is_inverse = bool(dataset.relation_ids.is_inverse(relation))
-        name = dataset.relations[dataset.relation_ids.inverse(relation) if is_inverse else relation]
-        for (tail, probability), best in zip(tails, of_entities, strict=True):
-            if not best:  # an ensemble also ranks what no path reaches
-                continue
-            subject, object_ = (tail, head) if is_inverse else (head, tail)
-            named = dataset.entities[subject], name, dataset.entities[object_]
-            path = " ".join(str(shown) for shown in labels.paths(head, best[:1]))
-            facts.append((*(_one_line(label) for label in named), f"{probability:.6f}", _one_line(path)))
-    return facts
+def _explained(
+    proposer: Proposer, proposed: QueryGroups, probabilities: np.ndarray[Any, np.dtype[np.float64]], first: int, last: int
+) -> tuple[bytes, int]:
+    """The rows of the table for some queries."""
+    queries, tails = proposed.batch(first, last)
+    rows, place = [], int(proposed.offsets[first])
+    for query, own, found in zip(queries, tails, proposer.reasons(queries, tails), strict=True):
+        for tail, reason in zip(own, found, strict=True):
+            if reason is not None:  # an ensemble also ranks what no path reaches
+                evidence, named = reason.evidence, labels_of(proposer.dataset, query, tail)
+                texts = *named, f"{probabilities[place]:.6f}", str(reason.path), str(reason.rule)
+                rows.append((*map(_one_line, texts), str(evidence.support), f"{evidence.confidence:.6f}"))
+            place += 1
+    return "".join("\t".join(row) + "\n" for row in rows).encode(), len(rows)
 
 
 def _one_line(text: str) -> str:
@@ -172,20 +116,134 @@ def _one_line(text: str) -> str:
     return text.replace("\t", " ").replace("\n", " ").replace("\r", " ")
 
 
-def _finish(part: Path, target: Path) -> None:
-    """Convert the table to the target, in the format of its name."""
-    if target.exists():  # a run that was stopped between its last two steps
-        return
+@dataclass
+class _Work:
+    """The files of a completion, and how far it has come.
+
+    `part` has what the first two stages found, then rows of text; `ends` are its sizes at the end of each finished stage.
+    """
+
+    target: Path
+    options: dict[str, Any]
+    at_once: int
+    on_progress: OnProgress
+    stage: int = ASKING
+    done: int = 0
+    facts: int = 0
+    ends: list[int] = field(default_factory=list)
+    start: float = 0.0
+    queries_of_session: int = 0
+
+    def __post_init__(self) -> None:
+        self.part = self.target.with_name(f"{self.target.name}.part")
+        self.record = self.target.with_name(f"{self.target.name}.progress.json")
+        self.ordered = self.target.with_name(f"{self.target.name}.sorted")
+
+    def touch(self, resume: bool) -> None:
+        """Make the file if it is not there, so that it can be locked; errors if the names are taken."""
+        if self.target.exists() and not (resume and self.record.exists()):
+            remedy = "Choose another name, or remove it."
+            raise HopwalkError("there is already a file of that name", path=self.target, remedy=remedy)
+        if self.record.exists() and self.part.exists() and not resume:
+            remedy = "Resume it, or remove the file."
+            raise HopwalkError("an interrupted run has left its table here", path=self.part, remedy=remedy)
+        with storing(self.part):
+            self.part.parent.mkdir(parents=True, exist_ok=True)
+        append_bytes(self.part, b"")
+
+    def begin(self, resume: bool) -> None:
+        """Begin, or go on where the record says; the file is cut to the length in the record."""
+        self.start = time.monotonic()
+        if resume and self.record.exists():
+            try:
+                before = parse_json(read_text(self.record))
+                is_same = {name: before[name] for name in self.options} == self.options
+                self.stage, self.done, self.facts, size = (int(before[name]) for name in ("stage", "done", "facts", "bytes"))
+                self.ends = [int(end) for end in before["ends"]]
+                if len(self.ends) != self.stage or sorted([0, *self.ends, size]) != [0, *self.ends, size]:
+                    raise ValueError("sizes that do not fit together")
+            except (OSError, ValueError, KeyError, TypeError):
+                remedy = "Remove it and start again."
+                raise HopwalkError("the record of the progress is damaged", path=self.record, remedy=remedy) from None
+            if not is_same:
+                remedy = "Use the same options, or remove the file."
+                raise HopwalkError("the table was begun with other options or another run", path=self.part, remedy=remedy)
+            if self.part.stat().st_size >= size or self.target.exists():  # else the table was removed: begin again
+                with storing(self.part):
+                    os.truncate(self.part, min(size, self.part.stat().st_size))
+                return
+        self.stage, self.done, self.facts, self.ends = ASKING, 0, 0, []
+        with storing(self.part):
+            os.truncate(self.part, 0)
+        self._write_record()
+
+    def run(self, stage: int, queries: QueryGroups, work: Callable[[int, int], tuple[bytes, int]]) -> None:
+        """Do a stage, or what is left of it: `work` gives what to append for some queries, and the number of facts in it."""
+        if self.stage != stage or self.target.exists():
+            return
+        last_record = time.monotonic()
+        while self.done < len(queries):
+            last = min(self.done + self.at_once, len(queries))
+            content, facts = work(self.done, last)
+            append_bytes(self.part, content)
+            if stage == ASKING:
+                self.queries_of_session += last - self.done
+            self.done, self.facts = last, self.facts + facts
+            self.on_progress(self.done, len(queries), self.facts, STAGES[stage])
+            if time.monotonic() - last_record >= SECONDS_BETWEEN_RECORDS and self.done < len(queries):
+                self._write_record()
+                last_record = time.monotonic()
+        self.ends.append(self.part.stat().st_size)
+        self.stage, self.done = stage + 1, 0
+        self._write_record()
+
+    def _write_record(self) -> None:
+        state = {"stage": self.stage, "done": self.done, "facts": self.facts, "ends": self.ends}
+        write_text(self.record, json.dumps(self.options | state | {"bytes": self.part.stat().st_size}))
+
+    def found(self, stage: int) -> Found:
+        """What has been found to the end of a stage."""
+        if self.target.exists():
+            return np.empty(0, dtype=FOUND)
+        found: Found = np.fromfile(self.part, dtype=FOUND, count=self.ends[stage] // FOUND.itemsize)
+        return found
+
+    def finish(self) -> None:
+        """Sort the rows, convert them to the format of the target's name, and remove the other files."""
+        if not self.target.exists():  # else the run was stopped between its last two steps
+            write_bytes(self.ordered, self._sorted_lines())
+            _convert(self.ordered, self.target)
+        for path in (self.ordered, self.part, self.record):
+            remove(path)
+
+    def _sorted_lines(self) -> Iterator[bytes]:
+        """The header, then the rows, the most likely first; of equally likely ones in the order of queries."""
+        yield ("\t".join(COLUMNS) + "\n").encode()
+        first, size = self.ends[PAIRING], self.part.stat().st_size
+        if first == size:
+            return
+        with self.part.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            content.seek(first)
+            starts, probabilities = [first], []
+            while line := content.readline():
+                starts.append(content.tell())
+                probabilities.append(float(line.split(b"\t")[3]))
+            for row in np.argsort(-np.array(probabilities), kind="stable"):
+                yield content[starts[row] : starts[row + 1]]
+
+
+def _convert(table: Path, target: Path) -> None:
     if target.suffix == ".tsv":
-        replace_synced(part, target)
+        replace_synced(table, target)
         return
     import polars as pl
 
     with atomic_path(target) as made:
         if target.suffix == ".parquet":
-            types = {"probability": pl.Float64}
-            pl.scan_csv(part, separator="\t", quote_char=None, schema_overrides=types).sink_parquet(made)
+            numbers = {"probability": pl.Float64(), "rule_support": pl.Int64(), "rule_confidence": pl.Float64()}
+            types = {name: numbers.get(name, pl.String()) for name in COLUMNS}
+            pl.scan_csv(table, separator="\t", quote_char=None, schema_overrides=types).sink_parquet(made)
         else:
-            with made.open("w", encoding="utf-8") as file, part.open(encoding="utf-8") as rows:
+            with made.open("w", encoding="utf-8") as file, table.open(encoding="utf-8") as rows:
                 next(rows)
                 file.writelines(n_triple(dict(zip(COLUMNS, line.rstrip("\n").split("\t"), strict=True))) for line in rows)

@@ -44,7 +44,7 @@ class Candidates:
     scores: Floats
     relative: Floats
 
-    def part(self, places: NDArray[np.integer[Any]] | slice) -> Candidates:
+    def part(self, places: NDArray[np.integer[Any] | np.bool_] | slice) -> Candidates:
         """Some of them."""
         return Candidates(self.entities[places], self.scores[places], self.relative[places])
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hopwalk.data.triples import Ids, Triples
+from hopwalk.errors import HopwalkError
 from hopwalk.learning.probability import FLOOR, EndScores, FactProbability, scores_from_one_end, swapped
 from hopwalk.learning.ranking import AllScores
 from hopwalk.learning.reached import ReachedScores
@@ -31,14 +32,27 @@ def probabilities(
     `hidden` are facts that are not seen from either end.
     """
     if model.probability is not None:
-        log_odds = _from_both_ends(model, model.probability, queries, found, hidden)
-    elif model.calibration is not None:
-        calibration = model.calibration
-        inputs = [own.relative if calibration.is_relative else own.scores for own in found]
-        log_odds = [one * calibration.slope + calibration.offset for one in inputs]
-    else:
-        return None
-    return [1 / (1 + np.exp(-np.clip(own, -500, 500))) for own in log_odds]
+        return [_sigmoid(own) for own in _from_both_ends(model, model.probability, queries, found, hidden)]
+    return None if model.calibration is None else [one_direction(model, own) for own in found]
+
+
+def one_direction(model: AnswerModel, found: Candidates | EndScores) -> Floats:
+    """What the scores of one direction alone say: the probability of each candidate by the calibration of scores [N]."""
+    if model.calibration is None:
+        raise HopwalkError("the run has no calibrated probabilities", remedy="Train it again with this version of hopwalk.")
+    inputs = found.relative if model.calibration.is_relative else found.scores
+    return _sigmoid(inputs * model.calibration.slope + model.calibration.offset)
+
+
+def probabilities_of_facts(model: AnswerModel, relations: Ids, from_head: EndScores, from_tail: EndScores) -> Floats:
+    """The probability of facts that were seen from both ends [N]; of a model without dev facts, the mean of both directions."""
+    if model.probability is None:
+        return (one_direction(model, from_head) + one_direction(model, from_tail)) / 2
+    return _sigmoid(model.probability.log_odds(relations, from_head, from_tail))
+
+
+def _sigmoid(log_odds: Floats) -> Floats:
+    return 1 / (1 + np.exp(-np.clip(log_odds, -500, 500)))
 
 
 def by_probability(found: Candidates, chances: Floats) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from hopwalk.reasoning.facts import LabelledFact, add_facts, read_facts
 from hopwalk.reasoning.loading import load_model
 from hopwalk.reasoning.models import AnswerModel
 from hopwalk.reasoning.names import Names
+from hopwalk.reasoning.overview import example_query, strongest_rules
 from hopwalk.reasoning.profiles import Profile, Profiler, RelationFacts
 from hopwalk.reasoning.proposing import Proposals, propose
 from hopwalk.reasoning.results import Answers, ShownExplanation
@@ -44,9 +45,15 @@ class Reasoner:
 
     @classmethod
     def load(cls, run: str | Path) -> Reasoner:
-        """The reasoner of a run folder: propagation, a walker, an ensemble, or an embedding model, which has no paths."""
+        """The reasoner of a run folder: propagation, a walker, an ensemble, or an embedding model, which has no paths.
+
+        Facts that training held out of a single file (`split.hold_out`) are in its graph again.
+        """
         opened = Run.open(run)
         model = load_model(opened)
+        held_out = model.dataset.valid
+        if opened.settings.split.hold_out and len(held_out):  # by training: it is a part of the user's graph
+            model = model.with_data(model.dataset.with_facts(held_out), held_out)
         return cls(opened, model, Names(model.dataset))
 
     @property
@@ -161,22 +168,39 @@ class Reasoner:
         _require_positive(k=k)
         return used_rules(self.model, self.names.relation_id(relation), split=split, k=k)
 
+    def strongest_rules(self, *, k: int = 5) -> list[UsedRule]:
+        """The `k` rules behind its answers that hold most surely, of the relations with most facts; [] without paths."""
+        _require_positive(k=k)
+        return strongest_rules(self.model, k=k)
+
+    def example(self) -> tuple[str, str]:
+        """A head and a relation to ask for, by their labels."""
+        return example_query(self.model)
+
     def complete(
         self,
         out: str | Path,
         *,
         relations: Sequence[str] = (),
+        heads: Sequence[str] | None = None,
         above: float = 0.5,
         resume: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Completed:
-        """Write missing facts to a .tsv, .parquet or .nt file, with probability and best path.
+        """Write missing facts to a .tsv, .parquet or .nt file, the most likely first, with their best path and its rule.
 
-        `(head, relation, ?)` is asked for every head of a fact of the relation. With `resume`, an interrupted run continues.
+        All entities that could be heads of a relation are asked, and by its inverse all that could be tails; or the `heads`
+        given. A fact is written once, if its probability is at least `above`. With `resume`, an interrupted run continues.
         """
-        ids = [self.names.relation_id(relation) for relation in relations]
-        report = on_progress or (lambda *_: None)
-        return complete_into(self.model, Path(out), relation_ids=ids, above=above, resume=resume, on_progress=report)
+        return complete_into(
+            self.model,
+            Path(out),
+            relation_ids=[self.names.relation_id(relation) for relation in relations],
+            head_ids=None if heads is None else [self.names.entity_id(head) for head in heads],
+            above=above,
+            resume=resume,
+            on_progress=on_progress or (lambda *_: None),
+        )
 
     def with_facts(self, facts: str | Path | Iterable[LabelledFact], *, source: Path | None = None) -> Reasoner:
         """The reasoner with more facts, from a file or as `(head, relation, tail)`; this one is unchanged.

@@ -55,7 +55,8 @@ def _scorer_rows(run: Run, about: dict[str, Any]) -> tuple[str, dict[str, str]]:
         return settings.model, _rule_rows(run, about) | dev
     if is_ntp(run.settings):
         return "NTP-λ", _ntp_rows(run, about) | dev
-    return settings.model, {
+    package = {"from the package": about["package"]} if "package" in about else {}
+    return settings.model, package | {
         "recipe": f"{settings.recipe}: {settings.loss} loss, {settings.optimizer} {settings.learning_rate:g}",
         "dimension": f"{settings.dimension}",
         "seed": f"{settings.seed}",

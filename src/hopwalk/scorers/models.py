@@ -13,6 +13,7 @@ from hopwalk.scorers.base import ProductScorer, TrainableScorer
 from hopwalk.scorers.complex import ComplEx
 from hopwalk.scorers.conve import ConvE
 from hopwalk.scorers.distmult import DistMult
+from hopwalk.scorers.installed import build_installed, installed_names
 from hopwalk.utils.text import fold_name
 
 PROPAGATION, NEURAL_LP, DRUM, NTP = "propagation", "neural-lp", "drum", "ntp"
@@ -25,7 +26,8 @@ def build_scorer(
 ) -> TrainableScorer:
     """The scorer of the settings, with initial parameters from their seed.
 
-    Only the models of PyKEEN that pass messages over the graph need the facts.
+    A name that is not ours is looked for among those of installed packages. Only the models of PyKEEN that pass messages over
+    the graph need the facts.
     """
     generator = torch.Generator().manual_seed(settings.seed)
     if settings.model.lower().startswith(PYKEEN):
@@ -34,8 +36,12 @@ def build_scorer(
         return PykeenScorer.build(num_entities, num_relations, settings, facts)
     model = MODELS.get(fold_name(settings.model))
     if model is None:
-        names = [*MODELS, PROPAGATION, NEURAL_LP, DRUM, NTP]
-        known = f"Scorers are: {', '.join(names)}, and the models of PyKEEN, e.g. pykeen:TransE."
+        installed = build_installed(settings.model, num_entities, num_relations, settings, generator)
+        if installed is not None:
+            return installed
+        names = [*MODELS, PROPAGATION, NEURAL_LP, DRUM, NTP, *installed_names()]
+        known = f"Scorers are: {', '.join(names)}, and the models of PyKEEN, e.g. pykeen:TransE. "
+        known += "One of another package must be installed."
         raise UnknownNameError(
             f"there is no scorer {settings.model!r}", remedy=did_you_mean(settings.model.lower(), names) or known
         )

@@ -19,6 +19,7 @@ from hopwalk.learning.training import Learner, best_arrays, load_arrays, train
 from hopwalk.scorers.base import ProductScorer, TrainableScorer
 from hopwalk.scorers.card import write_card
 from hopwalk.scorers.ensemble import Ensemble, choose_weights
+from hopwalk.scorers.installed import package_of
 from hopwalk.scorers.models import PROPAGATION, build_any_scorer, has_rules, is_ntp, is_propagation
 from hopwalk.scorers.path_ensemble import PathEnsemble
 from hopwalk.scorers.training import ScorerLearner
@@ -106,7 +107,9 @@ def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]
     else:
         scorer.calibration, reliability = calibrate(scorer.compact_scores, dataset)
     calibrated = {"calibration": asdict(scorer.calibration), "reliability": reliability.to_dict() if reliability else None}
-    about = run.about | outcome | calibrated | probability_about(scorer.compact_scores, dataset)
+    package = None if type(scorer).__module__.startswith("hopwalk.") else package_of(run.settings.scorer.model)
+    about = run.about | outcome | calibrated | ({"package": package} if package else {})
+    about |= probability_about(scorer.compact_scores, dataset)
     write_card(run, about)
     run.finish(about)
 
@@ -119,7 +122,7 @@ def load_scorer(path: str | Path) -> Scorer:
     run.require_kind(SCORER)
     dataset, settings = run.dataset, run.settings.scorer
     scorer = build_any_scorer(dataset, run.settings)
-    load_arrays(scorer, best_arrays(run, scorer, settings.model))
+    load_arrays(scorer, best_arrays(run, scorer, PROPAGATION if is_propagation(run.settings) else settings.model))
     scorer.calibration = calibration_of(run) or Calibration()
     scorer.eval()
     return scorer

@@ -89,9 +89,8 @@ def write_text(path: Path, text: str) -> str:
     return write_bytes(path, [content], len(content))
 
 
-def append_text(path: Path, text: str) -> None:
-    """Add text to the end of a file; where the disk refuses it, the file is as it was."""
-    content = text.encode()
+def append_bytes(path: Path, content: bytes) -> None:
+    """Add to the end of a file; where the disk refuses it, the file is as it was."""
     with storing(path, len(content)), path.open("ab") as file:
         size = file.tell()
         try:
@@ -101,6 +100,11 @@ def append_text(path: Path, text: str) -> None:
             with suppress(OSError):
                 os.truncate(path, size)
             raise
+
+
+def append_text(path: Path, text: str) -> None:
+    """Add text in UTF-8 to the end of a file; where the disk refuses it, the file is as it was."""
+    append_bytes(path, text.encode())
 
 
 @contextmanager

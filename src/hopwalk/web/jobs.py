@@ -36,7 +36,7 @@ class Job:
 
     def __init__(self, run: RunView, relations: Sequence[str], above: float, engine: Engine, folder: Path) -> None:
         self.id, self.run, self.relations, self.above = secrets.token_hex(6), run, tuple(relations), above
-        self.status, self.error = "waiting", ""
+        self.status, self.error, self.stage = "waiting", "", ""
         self.done = self.total = self.facts = 0
         self._engine, self._file, self._is_cancelled = engine, folder / f"{self.id}.tsv", False
         self._may_go, self._turn_ended = Event(), Event()
@@ -48,7 +48,7 @@ class Job:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        names = ("status", "above", "done", "total", "facts", "error")
+        names = ("status", "above", "stage", "done", "total", "facts", "error")
         about = {"job": self.id, "run": self.run.name, "relations": list(self.relations)}
         return about | {name: getattr(self, name) for name in names}
 
@@ -89,8 +89,8 @@ class Job:
         rows: list[dict[str, Any]] = [dict(zip(columns, row, strict=True)) for row in page]
         return [row | {"probability": float(row["probability"])} for row in rows]
 
-    def _progress(self, done: int, total: int, facts: int) -> None:
-        self.done, self.total, self.facts = done, total, facts
+    def _progress(self, done: int, total: int, facts: int, stage: str) -> None:
+        self.done, self.total, self.facts, self.stage = done, total, facts, stage
         if facts > MOST_PROPOSED:
             raise HopwalkError(f"there are more than {MOST_PROPOSED:,} facts", remedy="Ask for a higher probability.")
         self._turn_ended.set()
