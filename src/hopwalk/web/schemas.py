@@ -343,8 +343,9 @@ class JobBody(BaseModel):
     status: Literal["waiting", "running", "finished", "failed", "cancelled"]
     relations: list[str]
     above: float
-    done: int = Field(description="Queries that were answered.")
-    total: int = Field(description="Queries in all; 0 before it runs.")
+    stage: str = Field(description="What it does: asking, asking from the other end, explaining; empty before it runs.")
+    done: int = Field(description="Queries of the stage that were answered.")
+    total: int = Field(description="Queries of the stage; 0 before it runs.")
     facts: int = Field(description="Facts that were found.")
     error: str = Field(description="Why it failed; else empty.")
 
