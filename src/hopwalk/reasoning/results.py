@@ -94,9 +94,10 @@ class Answers(list[Answer]):
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON. The `rules` of an answer have the places of their paths in its `paths`."""
-        return {"head": self.head, "relation": self.relation, "answers": [self._answer_dict(answer) for answer in self]}
+        return {"head": self.head, "relation": self.relation, "answers": [self.answer_dict(answer) for answer in self]}
 
-    def _answer_dict(self, answer: Answer) -> dict[str, Any]:
+    def answer_dict(self, answer: Answer) -> dict[str, Any]:
+        """One of the answers for JSON, with its rules."""
         places = {id(path): place for place, path in enumerate(answer.paths)}
         groups = [(group.to_dict(), group.paths) for group in self.reasons(answer)]
         return answer.to_dict() | {"rules": [made | {"paths": [places[id(path)] for path in paths]} for made, paths in groups]}
