@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from hopwalk.reasoning.rule_groups import share_text
 from hopwalk.web import app
 from hopwalk.web.runs import RunView
 from tests.support.browsing import chromium, require_chromium
@@ -94,7 +95,7 @@ def test_type_choose_click_and_read_the_path(open_page: OpenPage, served_runs: M
     rates = [re.sub(r"[\d.<> ]+%", "#", str(group.evidence)) for group in holding]  # of which the page rounds in its own way
     shown = page.locator(".confidence .counted").all_inner_texts()
     assert [re.sub(r"[\d.<>\s]+%", "#", text).replace("\u00a0", " ") for text in shown] == rates
-    paths = [f"share {max(path.share, 0):.2f} {path}" for group in holding for path in group.paths]
+    paths = [f"{share_text(path.share)} {path}" for group in holding for path in group.paths]
     assert [text.replace("\u00a0", " ") for text in page.locator(".reasons .path").all_inner_texts()] == paths
     drawn = page.locator(".reason .picture svg")
     expect(drawn).to_be_visible()

@@ -100,7 +100,7 @@ def group_lines(groups: Sequence[RuleGroup]) -> list[str]:
 def share_text(share: float) -> str:
     """The part that a path has in a score: not a probability, so without a per cent sign.
 
-    >>> share_text(0.4213), share_text(0.0004), share_text(-0.0001)
-    ('share 0.42', 'share 0.00', 'share 0.00')
+    >>> share_text(0.4213), share_text(0.0004), share_text(0.0)
+    ('share 0.42', 'share < 0.01', 'share 0.00')
     """
-    return f"share {round(share, 2) + 0.0:.2f}"
+    return "share < 0.01" if 0 < share < 0.005 else f"share {max(share, 0.0):.2f}"

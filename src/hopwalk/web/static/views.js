@@ -84,7 +84,7 @@ function whyNot({ why_not: sentences, missing_fact: missing }) {
 
 /** The part that paths have in a score: not a probability, so without a per cent sign. */
 function shareText(share) {
-  return `share\u00a0${Math.max(0, share).toFixed(2)}`;
+  return share > 0 && share < 0.005 ? "share\u00a0<\u00a00.01" : `share\u00a0${Math.max(0, share).toFixed(2)}`;
 }
 
 function verdict(found) {
