@@ -118,7 +118,9 @@ def test_explain(reasoner: Reasoner):
     expected = reasoner.explain("child 0", "uncle", tail, num_paths=2)
     assert (found["status"], found["rank"], found["why_not"]) == ("inferred", expected.rank, "")
     assert found["probability"] == pytest.approx(expected.probability, abs=1e-4)
-    assert [one["path"] for one in found["reasons"]] == [as_facts("child 0", one.path) for one in expected.reasons]
+    assert [one["path"] for one in found["reasons"]] == [
+        as_facts("child 0", path) for one in expected.reasons for path in one.paths
+    ]
     first, evidence = found["reasons"][0]["rule"], expected.reasons[0].evidence
     assert (first["holds"], first["of"]) == (evidence.support, evidence.predictions)
     assert first["conclusion"] == {"head": "X", "relation": "uncle", "tail": "Y"}

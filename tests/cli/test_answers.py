@@ -18,7 +18,7 @@ HEAD, RELATION, TAIL = VILLAGE.labels_of(VILLAGE.test)[0]
 def test_ask(uncles_run: Path, capsys: pytest.CaptureFixture[str]):
     run = str(uncles_run)
     printed = command(capsys, "ask", run, "Child_0", "uncle", "-k", "3").out
-    assert printed.startswith("child 0 —uncle→ ?") and printed.count("\n") == 4
+    assert printed.startswith("child 0 —uncle→ ?") and printed.count("\n") == 10  # an answer, its rule, its path
     assert "child 0 —mother→ mother 0 —brother→" in printed
     answered = json.loads(command(capsys, "ask", run, "mother 0", "mother", "--inverse", "--json").out)
     assert answered["relation"] == "mother⁻¹" and len(answered["answers"]) == 10
@@ -32,7 +32,7 @@ def test_explain(uncles_run: Path, capsys: pytest.CaptureFixture[str]):
     arguments = ["explain", str(uncles_run), HEAD, RELATION, TAIL]
     printed = command(capsys, *arguments).out
     assert printed.startswith(f"{HEAD} —uncle→ {TAIL}: not a known fact")
-    assert "uncle(X,Y) ⇐ mother(X,A), brother(A,Y): holds" in printed
+    assert "uncle(X,Y) ⇐ mother(X,A), brother(A,Y): right 67 % of the time, 43 of 64\n    share " in printed
     assert json.loads(command(capsys, *arguments, "--json").out)["tail"] == TAIL
 
 

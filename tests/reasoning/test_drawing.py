@@ -235,3 +235,20 @@ def test_text_for_screen_readers():
 
 def test_no_path():
     assert "no path" in "".join(parsed(draw_paths([])).itertext())
+
+
+@pytest.mark.parametrize("width", [360, 700, 1100])
+def test_words_are_not_broken_where_there_is_room(width: int):
+    """Five paths of two hops with words that were broken at 100 pixels."""
+    middles = ["entity", "disease or syndrome", "neoplastic process", "acquired abnormality", "pathologic dysfunction"]
+    paths = [
+        ReasoningPath("steroid", (Edge("measurement of", name), Edge("process of", "plant", is_inverse=True)), 1 / place)
+        for place, name in enumerate(middles, start=1)
+    ]
+    drawn = "".join(re.findall(r"<text[^>]*>([^<]*)</text>", draw_paths(paths, width=width)))
+    shown = [name for name in middles if name.split()[0] in drawn]
+    assert len(shown) == 5 or width == 360
+    words = {word for name in [*shown, "measurement of", "process of"] for word in name.split()}
+    lines = re.findall(r"<text[^>]*>([^<]*)</text>", draw_paths(paths, width=width))
+    written = {word for line in lines for word in line.strip("\u2068\u2069").split()}
+    assert words <= written

@@ -30,7 +30,7 @@ def test_a_known_fact_is_not_its_own_reason(reasoner: Reasoner):
     head, relation, tail = next(fact for fact in VILLAGE.labels_of(VILLAGE.train) if fact[1] == "uncle")
     found = reasoner.explain(head, relation, tail)
     assert found.is_known and found.reasons
-    edges = [(edge.relation, edge.entity) for reason in found.reasons for edge in reason.path.edges[:1]]
+    edges = [(edge.relation, edge.entity) for reason in found.reasons for path in reason.paths for edge in path.edges[:1]]
     assert ("uncle", tail) not in edges
 
 
@@ -46,10 +46,10 @@ def test_why_not(tmp_path: Path):
     ]
     settings = settings_of(ALONE | {"walk.beam": 1, "walker.epochs": 1})
     reasoner = api.load(train_walker(dataset_of(facts), settings, out=tmp_path / "run").path)
-    assert reasoner.explain("a", "likes", "e").why_not == "no path of at most 2 hops leads there"
-    assert "no path but the fact itself leads there" in reasoner.explain("a", "likes", "x").why_not
-    unreached = [found for tail in ("c", "y", "b") if (found := reasoner.explain("a", "likes", tail)).why_not]
-    assert unreached and all("its best path is lost at hop" in found.why_not and not found.reasons for found in unreached)
+    assert reasoner.explain("a", "likes", "e").why_not == "No path of at most 2 hops leads there."
+    assert "No path but the fact itself leads there" in reasoner.explain("a", "likes", "x").why_not
+    unreached = [found for tail in ("c", "y", "b") if (found := reasoner.explain("a", "likes", tail)).rank is None]
+    assert unreached and all("Its best path is lost at hop" in found.why_not and not found.reasons for found in unreached)
     narrow = changed(settings, {"graph.fan_out": 1})
     cut = api.load(train_walker(dataset_of(facts), narrow, out=tmp_path / "narrow").path)
     reasons = {cut.explain("a", "likes", tail).why_not for tail in ("c", "y")}

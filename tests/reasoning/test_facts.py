@@ -31,7 +31,8 @@ def test_added_facts_are_walked_known_and_counted(reasoner: Reasoner):
         assert uncle not in before or after[uncle].rank <= before[uncle].rank
     assert after["man 15"].is_known and not ("man 15" in before and before["man 15"].is_known)
     assert len(more.dataset.facts) == len(reasoner.dataset.facts) + 2
-    paths = {str(reason.path) for uncle in uncles for reason in more.explain("child 0", "uncle", uncle).reasons}
+    groups = [group for uncle in uncles for group in more.explain("child 0", "uncle", uncle).reasons]
+    paths = {str(path) for group in groups for path in group.paths}
     assert any(path.startswith("child 0 —mother→ mother 5") for path in paths)
     unchanged = {answer.entity: answer for answer in reasoner.ask("child 0", "uncle", k=200)}
     assert unchanged == before

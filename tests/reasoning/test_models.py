@@ -15,10 +15,11 @@ from hopwalk.learning.run import Run
 from hopwalk.propagation.scorer import PropagationScorer
 from hopwalk.reasoning.asking import answer_queries
 from hopwalk.reasoning.loading import load_model
-from hopwalk.reasoning.models import AnswerModel, ScorerModel, best_candidates
+from hopwalk.reasoning.models import AnswerModel, ScorerModel, best_candidates, path_scorer_of
 from hopwalk.reasoning.probabilities import probabilities
 from hopwalk.reasoning.walker_model import WalkerModel
 from hopwalk.scorers.ensemble import Ensemble
+from hopwalk.utils.text import ordinal
 from tests.support.helpers import dataset_of
 from tests.support.villages import VILLAGE
 
@@ -263,7 +264,44 @@ def test_why_pruned_walks_do_not_reach_an_entity():
     reached = {star.entities[entity] for entity in found.entities.tolist()}
     lost = [f"far {number}" for number in range(10) if f"far {number}" not in reached]
     assert lost
-    assert why_not(model, "hub", "knows", lost[0]) == "the walks to it were pruned: they are not among the most promising"
+    (friend,) = [head for head, _, tail in star.labels_of(star.facts) if tail == lost[0]]
+    places = [ordinal(place) for place in range(2, 12)]
+    start = f"the walks to it were pruned at layer 2 of 2: {friend}, 1 hop before it, is "
+    found_why = why_not(model, "hub", "knows", lost[0])
+    assert found_why in [f"{start}{place} by priority, and they go on from 1 entity" for place in places]
+
+
+def test_where_a_chain_is_pruned():
+    """Of a chain of five the walks reach the third, if the hub's fifty friends are more promising or the first comes first."""
+    friends = [("hub", "knows", f"friend {number}") for number in range(50)]
+    chain = [("hub", "knows", "one"), ("one", "likes", "two"), ("two", "likes", "three")]
+    dataset = dataset_of([*friends, *chain])
+    ids = [dataset.entities.id(name) for name in ("hub", "one", "two", "three")]
+    lost = []
+    for seed in range(4):
+        model = untrained(dataset, senders=2, layers=3, seed=seed)
+        scorer = path_scorer_of(model.scorer)
+        assert scorer is not None
+        reached = {*model.rank([(ids[0], 0)]).candidates[0].entities.tolist()}
+        pruned = scorer.pruned(ids[0], 0, ids[3])
+        assert (pruned is None) == (ids[3] in reached)
+        if pruned is not None:
+            assert pruned.place is not None and pruned.place > pruned.kept == 2
+            hops = 1 if ids[2] in reached else 2
+            assert (pruned.hops, pruned.entity, pruned.layer) == (hops, ids[3 - hops], 4 - hops)
+            lost.append(hops)
+        assert scorer.pruned(ids[0], 0, ids[1]) is None or ids[1] not in reached  # the fact itself is hidden
+    assert lost
+
+
+def test_what_the_fan_out_cuts_is_not_pruned():
+    """The hub walks a few of its fifty edges, though everybody may go on."""
+    dataset = dataset_of([("hub", "knows", f"friend {number}") for number in range(50)])
+    model, hub = untrained(dataset, senders=0, fan_out=5), dataset.entities.id("hub")
+    reached = {*model.rank([(hub, 0)]).candidates[0].entities.tolist()}
+    lost = next(number for number in range(50) if dataset.entities.id(f"friend {number}") not in reached)
+    text = model.why_not((hub, 1, dataset.entities.id(f"friend {lost}")))
+    assert text == "the paths to it are cut by the fan-out limit of 5 edges of an entity (propagation.fan_out)"
 
 
 def test_a_head_is_its_own_answer_only_if_the_relation_has_loops():

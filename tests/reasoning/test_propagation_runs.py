@@ -57,7 +57,8 @@ def test_explanations(reasoner: Reasoner):
     explained = reasoner.explain(*known)
     assert explained.is_known and explained.rank is not None and explained.probability is not None
     for reason in explained.reasons:
-        assert ("uncle", known[2]) not in [(edge.relation, edge.entity) for edge in reason.path.edges[:1]]
+        for path in reason.paths:
+            assert ("uncle", known[2]) not in [(edge.relation, edge.entity) for edge in path.edges[:1]]
 
 
 def test_why_an_entity_is_not_reached(reasoner: Reasoner):
@@ -66,13 +67,56 @@ def test_why_an_entity_is_not_reached(reasoner: Reasoner):
     far = next(entity for entity in VILLAGE.entities if entity not in reached | {"child 0"})
     found = reasoner.explain("child 0", "uncle", far)
     assert (found.rank, found.probability, found.reasons) == (None, None, ())
-    assert found.lines == ["Not reached: no path of at most 2 hops leads there."]
+    assert found.lines[0] == found.why_not == "No path of at most 2 hops leads there."
+
+
+def test_why_an_entity_is_behind_others(reasoner: Reasoner):
+    """Everybody in reach has a sentence: the first has none, the others say behind whom they are."""
+    answers = reasoner.ask("child 0", "uncle", k=200, only_new=True)
+    names = [answer.entity for answer in answers]
+    assert len(names) > 5 and reasoner.explain("child 0", "uncle", names[0]).why_not == ""
+    sentences = {place: reasoner.explain("child 0", "uncle", names[place - 1]).why_not for place in (2, 3, 4, 5, 6)}
+    assert sentences[2].startswith(f"Rank 2, behind {names[0]}.")
+    assert sentences[3].startswith(f"Rank 3, behind {names[0]} and {names[1]}.")
+    assert sentences[4].startswith(f"Rank 4, behind {names[0]}, {names[1]} and {names[2]}.")
+    assert sentences[5].startswith(f"Rank 5, behind {names[0]}, {names[1]}, {names[2]} and 1 other.")
+    assert sentences[6].startswith(f"Rank 6, behind {names[0]}, {names[1]}, {names[2]} and 2 others.")
+
+
+def test_why_an_entity_without_a_rule_that_holds_is_behind(reasoner: Reasoner):
+    """Nobody is the uncle of a child because a child knows them who is known to somebody: such paths say nothing."""
+    for answer in reversed(reasoner.ask("child 0", "uncle", k=200, only_new=True)):
+        found = reasoner.explain("child 0", "uncle", answer.entity)
+        never = not any(group.evidence.holds for group in found.reasons)
+        assert ("No rule behind its paths ever holds in the graph." in found.why_not) == (never and found.rank != 1)
+        if never:
+            assert "No rule behind these paths ever holds in the graph." in repr(found)
+            return
+    raise AssertionError("every path is of a rule that holds somewhere")
+
+
+@pytest.mark.parametrize("is_reached", [True, False])
+def test_a_fact_that_would_make_it_an_answer(reasoner: Reasoner, is_reached: bool):
+    """A man becomes an uncle if he is a brother of the mother, or if another mother is. It is named because it was tried."""
+    answers = {answer.entity: answer.rank for answer in reasoner.ask("child 0", "uncle", k=200)}
+    man = [f"man {number}" for number in range(16) if (answers.get(f"man {number}", 0) > 10) == is_reached]
+    man = [name for name in man if is_reached or name not in answers]
+    found = reasoner.explain("child 0", "uncle", man[-1])
+    missing = found.missing_fact
+    assert (found.rank is not None) == is_reached and missing is not None and str(missing.rule) == RULE
+    assert missing.relation in ("brother", "mother") and str(missing) in repr(found)
+    more = reasoner.with_facts([(missing.head_key, missing.relation, missing.tail_key)])
+    after = more.explain("child 0", "uncle", man[-1])
+    assert after.rank == missing.rank <= 3 < (found.rank or 1000)
+    assert str(after.reasons[0].rule) == RULE and after.missing_fact is None
+    assert found.to_dict()["missing_fact"] == missing.to_dict()
 
 
 def test_rules(reasoner: Reasoner):
     used = reasoner.rules("uncle", k=5)
     assert str(used[0].rule) == RULE and used[0].weight > 0.5
-    assert [rule.weight for rule in used] == sorted((rule.weight for rule in used), reverse=True)
+    assert [rule.strength for rule in used] == sorted((rule.strength for rule in used), reverse=True)
+    assert all(rule.evidence.holds for rule in used)
     assert str(reasoner.rules("uncle⁻¹", k=1)[0].rule) == "uncle(Y,X) ⇐ brother(A,X), mother(Y,A)"
 
 

@@ -18,7 +18,8 @@ def test_the_planted_rule_is_used_most(reasoner: Reasoner):
     used = reasoner.rules("uncle", k=5)
     assert str(used[0].rule) == "uncle(X,Y) ⇐ mother(X,A), brother(A,Y)"
     assert used[0].weight > 0.5 and used[0].queries > 3 and used[0].evidence.confidence > 0.5
-    assert [rule.weight for rule in used] == sorted((rule.weight for rule in used), reverse=True)
+    assert [rule.strength for rule in used] == sorted((rule.strength for rule in used), reverse=True)
+    assert used[0].strength == used[0].weight * used[0].evidence.confidence and all(rule.evidence.holds for rule in used)
     assert used[0].examples[0].edges[0].relation == "mother"
 
 

@@ -82,12 +82,12 @@ def five_hops(hops: int) -> dict[str, Any]:
             }
             for hop in range(hops)
         ]
-        measures = {"rule": f"r{start}", "support": 1, "predictions": 2, "confidence": 0.5, "is_sampled": False}
-        return {"text": "", "share": share, "edges": [edge | {"key": edge["entity"]} for edge in edges]} | measures
+        measures = {"rule": f"r{start}", "support": 1, "predictions": 2, "confidence": 0.5, "is_sampled": False, "share": share}
+        return measures | {"paths": [{"text": "", "share": share, "edges": [edge | {"key": edge["entity"]} for edge in edges]}]}
 
     about = {"run": "village", "head": "child 0", "relation": "uncle", "tail": "the answer", "is_known": False}
     reasons = [path(start, 1 / (start + 1)) for start in range(5)]
-    return about | {"rank": 1, "probability": 0.5, "why_not": "", "reasons": reasons}
+    return about | {"rank": 1, "probability": 0.5, "why_not": "", "missing_fact": None, "reasons": reasons}
 
 
 @pytest.mark.parametrize("hops", [3, 5])

@@ -12,6 +12,7 @@ import pytest
 import requests
 
 from hopwalk.reasoning.reasoner import Reasoner
+from hopwalk.reasoning.results import Answers
 from hopwalk.web.limits import MOST_BODY_BYTES, MOST_URL_BYTES, Limits
 from hopwalk.web.middleware import HEADERS
 from hopwalk.web.runs import RunView
@@ -135,9 +136,9 @@ def test_token(village: RunView):
 
 
 def slow(event: threading.Event) -> Callable[..., Any]:
-    def held(reasoner: Reasoner, queries: list[Any], **_: Any) -> list[list[Any]]:
+    def held(reasoner: Reasoner, queries: list[Any], **_: Any) -> list[Answers]:
         event.wait(20)
-        return [[] for _ in queries]
+        return [Answers([], *query, hops=2) for query in queries]
 
     return held
 

@@ -88,7 +88,8 @@ def ask(
     shown: list[Answers] = []
     for first in range(0, len(queries), QUERIES_AT_ONCE):
         part = [query for _, query in queries[first : first + QUERIES_AT_ONCE]]
-        found = reasoner.ask_many(part, k=k, num_paths=max(paths, 3 if html else 1), only_new=new)
+        spare = 3 if html or from_ is None else 1  # of these paths, those of rules that hold are shown
+        found = reasoner.ask_many(part, k=k, num_paths=max(paths, spare), only_new=new)
         shown += found if html else []
         _print_answers(found, paths, as_json, is_one=from_ is None, is_first=first == 0)
     if html is not None:
@@ -256,7 +257,7 @@ def rules(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """List the rules that a reasoner uses for a relation, with support and confidence in the graph, and an example of each.
+    """List the rules that a reasoner uses for a relation, by use × confidence in the graph, with an example of each.
 
     Examples:
 
@@ -275,10 +276,12 @@ def rules(
     if as_json:
         print_json([used.to_dict() for used in found])
         return
+    if not found:
+        print_text("No rule that the reasoner uses for this relation ever holds in the graph.")
     for number, used in enumerate(found, start=1):
         print_text(printable(f"{number:3}. {used.rule}"))
-        use = f"{100 * used.weight:.1f} % of the paths, in {counted(used.queries, 'query')}"
-        print_text(f"     {use if used.queries else f'weight {used.weight:.3f}'}; {used.evidence}")
+        use = f"use {used.weight:.3f}, in {counted(used.queries, 'query')}" if used.queries else f"weight {used.weight:.3f}"
+        print_text(f"     {used.evidence}; {use}")
         for example in used.examples[:1]:
             print_text(printable(f"     e.g. {example}"))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hopwalk.data.triples import Ids, Triples
     from hopwalk.learning.ranking import AllScores
 
-__all__ = ["PathScorer", "ReachedScores", "ScoredPath", "Scorer", "Step"]
+__all__ = ["PathScorer", "Pruned", "ReachedScores", "ScoredPath", "Scorer", "Step"]
 
 Step = tuple[int, int]  # relation, entity
 
@@ -94,6 +94,21 @@ class ScoredPath:
     share: float
 
 
+@dataclass(frozen=True)
+class Pruned:
+    """The place where the walks of a query lose an entity that a path leads to.
+
+    They come as far as `entity`, `hops` before it, which in `layer` is at `place` by priority, where `kept` go on. With `place`
+    None it went on, but only `kept` of its edges are walked.
+    """
+
+    layer: int
+    entity: int
+    hops: int
+    place: int | None
+    kept: int
+
+
 class PathScorer(Scorer):
     """A scorer whose scores are made of walks over a graph of facts, which can be exchanged: it has no entity embeddings.
 
@@ -130,6 +145,10 @@ class PathScorer(Scorer):
         self, head: int, relation: int, entities: Sequence[int], *, num_paths: int = 3, hidden: Triples | None = None
     ) -> list[list[ScoredPath]]:
         """The paths that carry the scores of some entities, for each the best first; none for an entity out of reach."""
+
+    def pruned(self, head: int, relation: int, entity: int) -> Pruned | None:
+        """The place where the walks lose an entity, if the fact is hidden; None if nothing is pruned, or no path leads there."""
+        return None
 
     @abstractmethod
     def with_graph(self, facts: Triples, num_entities: int) -> Self:

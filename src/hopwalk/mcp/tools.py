@@ -99,8 +99,9 @@ def explain(view: View, given: schemas.Explain) -> schemas.Result:
     fact = view.fact_ids(given.head, given.relation, given.tail)
     found = view.explain(fact, given.paths)
     reasons = [
-        schemas.FoundReason(path=view.path(fact[0], reason.path), rule=view.rule(reason.rule, reason.evidence))
-        for reason in found.reasons
+        schemas.FoundReason(path=view.path(fact[0], path), rule=view.rule(group.rule, group.evidence))
+        for group in found.reasons
+        for path in group.paths
     ]
     return view.result(
         schemas.FoundExplanation,

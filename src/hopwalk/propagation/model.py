@@ -39,6 +39,15 @@ class Candidates(NamedTuple):
     floors: Floats
 
 
+class Trace(NamedTuple):
+    """A query's way through the layers. Nodes are numbered in the order in which they are reached."""
+
+    nodes: Int32s  # [N] entity of a node
+    counts: Int64s  # [L+1] number of nodes that were reached before each layer, and after the last
+    senders: list[Int32s]  # of each layer, the nodes that go on
+    priorities: list[Floats]  # of each layer, the priority of every node reached before it
+
+
 def options_of(settings: PropagationSettings, *, drop: float = 0.0) -> Options:
     """The structure of the layers, for the kernels."""
     return Options(
@@ -144,6 +153,22 @@ class Engine:
 
     def explain(self, tasks: Tasks, shared: Shared, per_query: PerQuery, entities: Int32s, num_paths: int) -> Candidates:
         """Simple paths from the head of the only query to each entity [N] whose edges have the largest derivatives."""
+        with self._lock:
+            return self._explain(tasks, shared, per_query, entities, num_paths)
+
+    def trace(self, tasks: Tasks, shared: Shared, per_query: PerQuery) -> Trace:
+        """What the only query has reached, and which nodes went on, layer by layer."""
+        with self._lock:
+            self._explain(tasks, shared, per_query, np.empty(0, dtype=np.int32), 1)
+            ws, layers = self._workspaces[0], self.settings.layers
+            counts = np.diff(ws.row_starts[: layers + 2])
+            states = ws.states[: ws.row_starts[layers] * self.settings.width].reshape(-1, self.settings.width)
+            rows = [slice(ws.row_starts[layer], ws.row_starts[layer + 1]) for layer in range(layers)]
+            senders = [ws.senders[ws.sender_starts[layer] : ws.sender_starts[layer + 1]].copy() for layer in range(layers)]
+            priorities = [states[rows[layer]] @ shared.priority[layer] for layer in range(layers)]
+            return Trace(ws.nodes[: counts[-1]].copy(), counts, senders, priorities)
+
+    def _explain(self, tasks: Tasks, shared: Shared, per_query: PerQuery, entities: Int32s, num_paths: int) -> Candidates:
         transposed = Transposed(*(np.ascontiguousarray(matrix.swapaxes(1, 2)) for matrix in (shared.weight, shared.source)))
         no_shared, no_query = (
             kind(*(np.empty((0,) * (array.ndim + extra), dtype=np.float32) for array in arrays))
@@ -155,14 +180,13 @@ class Engine:
             np.empty(1, dtype=np.float32),
         )
         options, is_done = options_of(self.settings), False
-        with self._lock:
-            while not is_done:
-                needed, beam = np.zeros(4, dtype=np.int64), make_beam(self._capacity.rows, self._capacity.edges, num_paths)
-                is_done = self.kernels.explain(
-                    self.graph, tasks, shared, transposed, per_query, options, self._workspaces[0], no_shared, no_query,
-                    entities, beam, *found, needed,
-                )  # fmt: skip
-                self._enlarge([needed])
+        while not is_done:
+            needed, beam = np.zeros(4, dtype=np.int64), make_beam(self._capacity.rows, self._capacity.edges, num_paths)
+            is_done = self.kernels.explain(
+                self.graph, tasks, shared, transposed, per_query, options, self._workspaces[0], no_shared, no_query,
+                entities, beam, *found, needed,
+            )  # fmt: skip
+            self._enlarge([needed])
         return found
 
     def _share_out(self, work: Any) -> None:

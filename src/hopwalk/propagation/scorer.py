@@ -11,11 +11,12 @@ from torch import Tensor
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.learning.reached import ReachedScores
-from hopwalk.learning.scorer import PathScorer, ScoredPath
+from hopwalk.learning.scorer import PathScorer, Pruned, ScoredPath
 from hopwalk.propagation.graph import Int64s, build_run_graph
 from hopwalk.propagation.model import Engine, Propagation
 from hopwalk.propagation.paths import paths_behind
 from hopwalk.propagation.prior import TailPrior
+from hopwalk.propagation.pruning import find_pruning
 from hopwalk.propagation.queries import hidden_positions, plain_tasks
 
 QUERIES_AT_ONCE = 64  # parameters of so many queries are held at once
@@ -74,6 +75,11 @@ class PropagationScorer(PathScorer):
     ) -> list[list[ScoredPath]]:
         """The paths that carry the scores of some entities, for each the best first; none for an entity out of reach."""
         return paths_behind(self.model, self.engine, head, relation, entities, num_paths=num_paths, hidden=hidden)
+
+    def pruned(self, head: int, relation: int, entity: int) -> Pruned | None:
+        """The place where the walks lose an entity, if the fact is hidden; None if no path leads there."""
+        hidden = hidden_positions(self.engine.graph, [Triples.of([(head, relation, entity)])], self.relation_ids)[0]
+        return find_pruning(self.model, self.engine, head, relation, entity, hidden)
 
     def with_graph(self, facts: Triples, num_entities: int) -> Self:
         """The same model on another graph, which may have more entities; both share their parameters."""

@@ -62,7 +62,7 @@ def _answer_batch(
                     score=float(found.scores[number - 1]),
                     is_known=entity in own,
                     probability=None if chances is None or entity in own else float(chances[row][number - 1]),
-                    paths=labels.paths(head, reasons(relation, entity, paths[row][number - 1])),
+                    paths=labels.paths(head, reasons(head, relation, entity, paths[row][number - 1])),
                     key=entities[entity],
                     threshold=0.0 if model.probability is None else model.probability.threshold,
                 )
@@ -78,9 +78,30 @@ def may_be_itself(dataset: Dataset, relation: int) -> bool:
     return int(ids.inverse(relation) if ids.is_inverse(relation) else relation) in dataset.loop_relations
 
 
-def reasons(relation: int, entity: int, paths: Sequence[PathIds]) -> list[PathIds]:
-    """The paths that are reasons: a fact is none for itself."""
-    return [(steps, share) for steps, share in paths if steps != ((relation, entity),)]
+def reasons(head: int, relation: int, entity: int, paths: Sequence[PathIds]) -> list[PathIds]:
+    """The paths that are reasons: a fact is none for itself, nor is one that is found by going there and back before it.
+
+    Loops are taken out of walks, and walks that are then the same are one.
+    """
+    found: dict[tuple[Step, ...], float] = {}
+    for steps, share in paths:
+        plain = steps if entity == head else _without_loops(head, steps)
+        if plain != ((relation, entity),):
+            found[plain] = found.get(plain, 0.0) + share
+    return list(found.items())
+
+
+def _without_loops(head: int, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The walk without what lies between two visits of the same entity."""
+    visited, kept = [head], list[Step]()
+    for step in steps:
+        if step[1] in visited:
+            place = visited.index(step[1])
+            del visited[place + 1 :], kept[place:]
+        else:
+            visited.append(step[1])
+            kept.append(step)
+    return tuple(kept)
 
 
 class PathLabels:

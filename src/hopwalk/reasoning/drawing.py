@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
 from math import sqrt
 from urllib.parse import quote
 
@@ -24,13 +23,12 @@ from hopwalk.reasoning.layers import (
     Item,
     Layers,
     extent,
-    gap_between,
     layers_of,
     port_room,
     set_places,
     set_sizes,
 )
-from hopwalk.reasoning.lettering import END_ISOLATE, ISOLATE, clean, isolated
+from hopwalk.reasoning.lettering import END_ISOLATE, ISOLATE, clean, isolated, longest_word
 from hopwalk.reasoning.values import ReasoningPath
 from hopwalk.utils.text import counted
 
@@ -123,20 +121,20 @@ def _least_extent(layer: Sequence[Item]) -> float:
 
 
 def _horizontal(layers: Layers, most: float) -> _Drawing:
-    set_sizes(layers.items, [most] * len(layers.items), is_vertical=False)
+    words = [min(max((longest_word(item.text, SIZE) for item in layer), default=0.0), WIDEST) for layer in layers.items]
+    set_sizes(layers.items, [max(most, word) for word in words], is_vertical=False)
     set_places(layers.items, None)
     return _measured(layers, 34.0, is_vertical=False)
 
 
 def _vertical(layers: Layers, room: float) -> _Drawing:
-    widest = []
     for layer in layers.items:
-        texts = sum(item.kind != "bend" for item in layer)
-        padding = sum(PADDING if item.kind not in ("bend", "label") else 8 for item in layer if item.kind != "bend")
-        gaps = sum(gap_between(one, other) for one, other in pairwise(layer))
-        left = room - padding - gaps - BEND * (len(layer) - texts)
-        widest.append(min(max(left / max(texts, 1), NARROWEST), 1.6 * WIDEST))
-    set_sizes(layers.items, widest, is_vertical=True)
+        most = 1.6 * WIDEST
+        while True:  # until the layer fits: what short names leave is room for long ones
+            set_sizes([layer], [most], is_vertical=True)
+            if most <= NARROWEST or extent(layer) <= room:
+                break
+            most = max(0.95 * most, NARROWEST)
     room = min(room, 1.4 * max(extent(layer) for layer in layers.items) + 60)  # of a wide page, no more than looks connected
     set_places(layers.items, max(room, *(extent(layer) for layer in layers.items)))
     return _measured(layers, 20.0, is_vertical=True)

@@ -1,53 +1,31 @@
-"""Why an entity is an answer, or why not: the paths behind its score, their rules, and where the walks lose it."""
+"""Why an entity is an answer, or why not: the rules and paths behind its score, and where the walks lose it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
-from hopwalk.reasoning.asking import PathLabels, may_be_itself, reasons
-from hopwalk.reasoning.models import AnswerModel, Candidates, FactIds
-from hopwalk.reasoning.names import Names, relation_label
-from hopwalk.reasoning.probabilities import POOL, by_probability, probabilities
-from hopwalk.reasoning.rules import Evidence, Rule, RuleCounter
-from hopwalk.reasoning.values import ReasoningPath, fact_text
+from hopwalk.reasoning.asking import PathLabels, reasons
+from hopwalk.reasoning.missing_facts import MissingFact, find_missing_fact, standing_of
+from hopwalk.reasoning.models import AnswerModel, FactIds, Ranking, ScorerModel
+from hopwalk.reasoning.names import Names
+from hopwalk.reasoning.rule_groups import RuleGroup, cut_groups, group_lines, group_paths
+from hopwalk.reasoning.values import fact_text
+from hopwalk.reasoning.why_not import why_not_first
 
+SPARE = 3  # more paths are looked for than are shown, because some are instances of rules that never hold
 
-@dataclass(frozen=True)
-class Reason:
-    """A path to the answer, the rule it is an instance of, and how often that rule holds in the graph."""
-
-    path: ReasoningPath
-    rule: Rule
-    evidence: Evidence
-
-    @property
-    def rule_text(self) -> str:
-        """The rule, and how often it holds."""
-        return f"{self.rule}: {self.evidence}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        evidence = self.evidence
-        return self.path.to_dict() | {
-            "rule": str(self.rule),
-            "support": evidence.support,
-            "predictions": evidence.predictions,
-            "confidence": evidence.confidence,
-            "is_sampled": evidence.is_sampled,
-        }
+UNLIKELY = 0.1  # an answer of a smaller probability may lack a fact
 
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
     """Why an entity is an answer of a query, or why not.
 
-    `rank` is its rank among all entities but the other known answers, None if no walk reaches it; then `why_not` says why.
-    `probability` is that of the fact to be true, had it not been known.
+    `rank` is its rank among all entities but the other known answers, None if no walk reaches it. `reasons` are the rules whose
+    paths carry its score. `why_not` says in sentences why it is not the first answer, and `missing_fact` is a fact that would
+    improve its rank, where one is found. `probability` is that of the fact to be true, had it not been known.
     """
 
     head: str
@@ -56,8 +34,9 @@ class Explanation:
     is_known: bool
     rank: int | None
     probability: float | None
-    reasons: tuple[Reason, ...]
+    reasons: tuple[RuleGroup, ...]
     why_not: str
+    missing_fact: MissingFact | None = None
 
     @property
     def title(self) -> str:
@@ -67,22 +46,20 @@ class Explanation:
     @property
     def lines(self) -> list[str]:
         """Sentences about the answer as a whole."""
-        lines = []
-        if self.rank is not None:
-            likely = "" if self.probability is None else f" {100 * self.probability:.1f} % likely."
-            lines.append(f"Rank {self.rank}.{likely}")
-        if self.why_not:
-            lines.append(f"Not reached: {self.why_not}.")
-        return lines
+        likely = "" if self.probability is None else f" {100 * self.probability:.1f} % likely."
+        verdict = self.why_not or f"Rank {self.rank}."
+        return [f"{verdict}{likely}", *([str(self.missing_fact)] if self.missing_fact else [])]
 
     def __repr__(self) -> str:
-        reasons = [line for reason in self.reasons for line in (f"  {reason.path}", f"    {reason.rule_text}")]
-        return "\n".join([self.title, *self.lines, *reasons])
+        return "\n".join([self.title, *self.lines, *(f"  {line}" for line in group_lines(self.reasons))])
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         names = ("head", "relation", "tail", "is_known", "rank", "probability", "why_not")
-        return {name: getattr(self, name) for name in names} | {"reasons": [reason.to_dict() for reason in self.reasons]}
+        return {name: getattr(self, name) for name in names} | {
+            "missing_fact": self.missing_fact.to_dict() if self.missing_fact else None,
+            "reasons": [group.to_dict() for group in self.reasons],
+        }
 
 
 def explain_fact(model: AnswerModel, fact: FactIds, *, num_paths: int) -> Explanation:
@@ -93,38 +70,32 @@ def explain_fact(model: AnswerModel, fact: FactIds, *, num_paths: int) -> Explan
     head, relation, tail = fact
     dataset, asked = model.dataset, Triples.of([fact])
     ranking = model.rank_facts(asked)
-    found = ranking.candidates[0]
-    places = np.flatnonzero(found.entities == tail)
-    rank, probability = (None, None) if not len(places) else _rank_and_probability(model, fact, found, int(places[0]))
-    paths = [] if rank is None else reasons(relation, tail, ranking.paths([[tail]], num_paths)[0][0])
+    standing = standing_of(model, fact, ranking)
+    rank, probability = (None, None) if standing is None else (len(standing.better) + 1, standing.probability)
+    is_known = bool(model.known.contains(asked.heads, asked.relations, asked.tails)[0])
+    groups = () if rank is None else _groups(model, fact, ranking, num_paths)
+    is_asked_why = not is_known and rank != 1 and (probability or 0.0) < UNLIKELY and _follows(model)
     return Explanation(
         head=dataset.entities.name(head),
         relation=Names(dataset).relation_name(relation),
         tail=dataset.entities.name(tail),
-        is_known=bool(model.known.contains(asked.heads, asked.relations, asked.tails)[0]),
+        is_known=is_known,
         rank=rank,
         probability=probability,
-        reasons=_reasons(dataset, relation, PathLabels(dataset).paths(head, paths)),
-        why_not=model.why_not(fact) if rank is None else "",
+        reasons=groups,
+        why_not=why_not_first(model, fact, rank, standing.better if standing else [], groups),
+        missing_fact=find_missing_fact(model, fact, ranking, rank) if is_asked_why else None,
     )
 
 
-def _rank_and_probability(model: AnswerModel, fact: FactIds, found: Candidates, place: int) -> tuple[int, float | None]:
-    """The rank of a fact as `ask` gives it, and its probability, both as if it were not known; `place` is its place by score."""
+def _groups(model: AnswerModel, fact: FactIds, ranking: Ranking, num_paths: int) -> tuple[RuleGroup, ...]:
+    """The rules behind the tail of a fact, with at most so many paths in all."""
     head, relation, tail = fact
-    pool = np.union1d(np.arange(min(POOL, len(found.entities))), [place])
-    candidates = found.part(pool)
-    if not may_be_itself(model.dataset, relation) and tail != head:
-        candidates = candidates.part(candidates.entities != head)
-    chances = probabilities(model, [(head, relation)], [candidates], hidden=Triples.of([fact]))
-    if chances is None:
-        return place + 1, None
-    own = int(np.flatnonzero(candidates.entities == tail)[0])
-    in_order = candidates.entities[by_probability(candidates, chances[0])].tolist()
-    return in_order.index(tail) + 1 if place < POOL else place + 1, float(chances[0][own])
+    found = reasons(head, relation, tail, ranking.paths([[tail]], max(num_paths, SPARE))[0][0])
+    paths = PathLabels(model.dataset).paths(head, found)
+    return cut_groups(group_paths(Names(model.dataset).relation_name(relation), paths, model.rule_counter.count), num_paths)
 
 
-def _reasons(dataset: Dataset, relation: int, paths: tuple[ReasoningPath, ...]) -> tuple[Reason, ...]:
-    counter, (name, is_inverse) = RuleCounter(dataset.facts, dataset), relation_label(dataset, relation)
-    rules = [Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), is_inverse) for path in paths]
-    return tuple(Reason(path, rule, counter.count(rule)) for path, rule in zip(paths, rules, strict=True))
+def _follows(model: AnswerModel) -> bool:
+    """Whether answers change with the facts of the graph: they do not if an embedding model has a part in them."""
+    return not isinstance(model, ScorerModel) or model.takes_new_entities

@@ -5,6 +5,7 @@ Pages have no scripts, and a content-security policy that allows their own style
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
@@ -12,10 +13,12 @@ from html import escape
 
 from hopwalk.reasoning.drawing import draw_paths
 from hopwalk.reasoning.lettering import clean
-from hopwalk.reasoning.rules import Rule
-from hopwalk.reasoning.values import INVERSE, Answer, ReasoningPath
+from hopwalk.reasoning.rule_groups import NOTHING_HOLDS, RuleGroup, share_text, shown_groups
+from hopwalk.reasoning.values import Answer, ReasoningPath
 
 WIDE, NARROW = 640.0, 320.0  # of drawings, in pixels
+NBSP = "\N{NO-BREAK SPACE}"
+UNITS = re.compile(r"(?<=\d) (?=%|hops?\b|facts?\b|of \d)|(?<=\d of) (?=\d)|(?<=share) (?=\d)|(?<=Rank) (?=\d)")
 
 # Notebooks have colours of their own; pages set the variables.
 STYLE = """
@@ -38,8 +41,10 @@ STYLE = """
 .hopwalk .predicted { color: var(--predicted, inherit); }
 .hopwalk .guess { opacity: .75; border-style: dashed; }
 .hopwalk .paths { margin: .5em 0 .7em 3.5em; }
-.hopwalk .path { margin: .25em 0; font-size: .93em; }
-.hopwalk .rule { opacity: .8; font-size: .87em; margin: 0 0 .5em 1.2em; }
+.hopwalk .rule { margin: .8em 0 0; }
+.hopwalk .confidence { opacity: .8; font-size: .93em; margin: 0; }
+.hopwalk .path { margin: .25em 0 0 1.2em; font-size: .93em; }
+.hopwalk .share { opacity: .8; margin-right: .6em; white-space: nowrap; font-variant-numeric: tabular-nums; }
 @media (max-width: 46em) {
   .hopwalk .wide { display: none; }
   .hopwalk .narrow { display: block; }
@@ -63,29 +68,38 @@ summary:focus-visible { outline: 2px solid var(--predicted); outline-offset: 2px
 """
 
 
-def answers_fragment(query: str, note: str, answers: Sequence[Answer], relation: str) -> str:
-    """A query and its answers, each with a bar, a mark, its paths to unfold, and their rules; `note` stands below the query."""
+def answers_fragment(query: str, note: str, answers: Sequence[Answer], reasons: Sequence[Sequence[RuleGroup]]) -> str:
+    """A query and its answers, each with a bar, a mark, and its rules and paths to unfold; `note` stands below the query."""
     best = [answer.paths[0] for answer in answers if answer.paths]
     parts = [f"<h2>{_text(query)}</h2>", f"<p>{_text(note)}</p>" if note else "", _drawing(best)]
-    parts += ["<ol>", *(f"<li>{_answer(answer, relation, is_open=answer is answers[0])}</li>" for answer in answers), "</ol>"]
+    both = zip(answers, reasons, strict=True)
+    parts += ["<ol>", *(f"<li>{_answer(answer, some, is_open=answer is answers[0])}</li>" for answer, some in both), "</ol>"]
     return _fragment(parts)
 
 
-def _rule(relation: str, path: ReasoningPath) -> str:
-    """The rule that a path is an instance of."""
-    name = relation.removesuffix(INVERSE)
-    rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), name != relation)
-    return f'<p class="rule">{_text(str(rule))}</p>'
+def _reasons(groups: Sequence[RuleGroup]) -> str:
+    """Rules, each with how often it is right, and its paths with their shares."""
+    shown, note = shown_groups(groups)
+    parts = [f'<p class="confidence">{_text(note)}</p>'] if note == NOTHING_HOLDS else []
+    for group in shown:
+        parts.append(f'<p class="rule">{_text(str(group.rule))}</p><p class="confidence">{_text(str(group.evidence))}</p>')
+        parts += [_path(path) for path in group.paths]
+    return "".join([*parts, f'<p class="confidence">{_text(note)}</p>' if note and note != NOTHING_HOLDS else ""])
 
 
-def _answer(answer: Answer, relation: str, *, is_open: bool) -> str:
+def _path(path: ReasoningPath) -> str:
+    return f'<p class="path"><span class="share">{_text(share_text(path.share))}</span>{_text(str(path))}</p>'
+
+
+def _answer(answer: Answer, groups: Sequence[RuleGroup], *, is_open: bool) -> str:
     chance = answer.probability
     kind, mark = (answer.kind, answer.kind) if answer.paths else ("guess", "known" if answer.is_known else "no path")
     summary = (
         f'<span class="rank">{answer.rank}</span> <span class="name">{_text(answer.entity)}</span> {_bar(chance or 0.0)} '
-        f'<span class="chance">{"" if chance is None else f"{100 * chance:.1f} %"}</span> <span class="mark {kind}">{mark}</span>'
+        f'<span class="chance">{"" if chance is None else f"{100 * chance:.1f}{NBSP}%"}</span> <span class="mark {kind}">{mark}'
+        "</span>"
     )
-    texts = "".join(f'<p class="path">{_text(str(path))}</p>{_rule(relation, path)}' for path in answer.paths)
+    texts = _reasons(groups) if groups else "".join(map(_path, answer.paths))
     unfolded = (
         _drawing(answer.paths) + texts
         if answer.paths
@@ -96,11 +110,10 @@ def _answer(answer: Answer, relation: str, *, is_open: bool) -> str:
     return f'<details{" open" if is_open else ""}><summary>{summary}</summary><div class="paths">{unfolded}</div></details>'
 
 
-def explanation_fragment(title: str, lines: Iterable[str], reasons: Sequence[tuple[ReasoningPath, str]]) -> str:
-    """An explanation: sentences about the answer, a drawing of its paths, and below each path its rule."""
+def explanation_fragment(title: str, lines: Iterable[str], reasons: Sequence[RuleGroup]) -> str:
+    """An explanation: sentences about the answer, a drawing of its paths, and its rules with their paths."""
     parts = [f"<h2>{_text(title)}</h2>", *(f"<p>{_text(line)}</p>" for line in lines)]
-    parts.append(_drawing([path for path, _ in reasons]))
-    parts += [f'<p class="path">{_text(str(path))}</p><p class="rule">{_text(rule)}</p>' for path, rule in reasons]
+    parts += [_drawing([path for group in reasons for path in group.paths]), _reasons(reasons)]
     return _fragment(parts)
 
 
@@ -138,8 +151,8 @@ def _fragment(parts: Iterable[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that cannot become markup, isolated from the writing direction of the text around it."""
-    return f"<bdi>{escape(clean(text))}</bdi>"
+    """Text that cannot become markup, isolated from the writing direction around it; numbers stay with their units."""
+    return f"<bdi>{UNITS.sub(NBSP, escape(clean(text)))}</bdi>"
 
 
 def _bar(share: float) -> str:

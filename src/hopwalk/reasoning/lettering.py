@@ -61,9 +61,19 @@ def _cut(line: str, most: float, size: float) -> str:
     return f"{line.rstrip(' _-')}…"
 
 
+def longest_word(text: str, size: float) -> float:
+    """The width of the longest part of a text that is not broken where there is room for it."""
+    words = _words(clean(text[:MOST_CHARACTERS]))
+    return max((text_width(word.rstrip(), size) for word in words), default=0.0)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\s_/.,\-]*(?:[\s_/.,\-]+|$)", text)
+
+
 def _lines(text: str, most: float, size: float) -> list[str]:
     lines, line = list[str](), ""
-    for word in re.findall(r"[^\s_/.,\-]*(?:[\s_/.,\-]+|$)", text):
+    for word in _words(text):
         if line and text_width((line + word).rstrip(), size) > most:
             lines.append(line.rstrip())
             line = ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,10 @@ from hopwalk.learning.calibration import Calibration
 from hopwalk.learning.probability import FactProbability, log_normalisers
 from hopwalk.learning.ranking import AllScores, tell_progress
 from hopwalk.learning.reached import ReachedScores
-from hopwalk.learning.scorer import PathScorer, Scorer, Step
+from hopwalk.learning.scorer import PathScorer, Pruned, Scorer, Step
+from hopwalk.reasoning.rules import RuleCounter
 from hopwalk.scorers.ensemble import Ensemble
+from hopwalk.utils.text import counted, ordinal
 
 Floats = NDArray[np.float64]
 QueryIds = tuple[int, int]  # head, relation
@@ -126,6 +129,11 @@ class AnswerModel(ABC):
     @abstractmethod
     def with_data(self, dataset: Dataset, added: Triples) -> AnswerModel:
         """The same model on the graph of another data set, which has some facts more, and perhaps entities."""
+
+    @cached_property
+    def rule_counter(self) -> RuleCounter:
+        """Counts how often rules hold in the graph, and keeps the counts."""
+        return RuleCounter(self.dataset.facts, self.dataset)
 
     def why_not(self, fact: FactIds) -> str:
         """Why the tail of a fact is not among the candidates of its query, in a sentence without a full stop."""
@@ -235,7 +243,17 @@ class ScorerModel(AnswerModel):
 
     def why_not(self, fact: FactIds) -> str:
         """Why the tail of a fact is not among the candidates of its query."""
-        return super().why_not(fact) or "the walks to it were pruned: they are not among the most promising"
+        if too_far := super().why_not(fact):
+            return too_far
+        pruned = self._path_scorer.pruned(*fact) if self._path_scorer else None
+        return self._pruned_text(pruned) if pruned else "the walks to it were pruned: they are not among the most promising"
+
+    def _pruned_text(self, pruned: Pruned) -> str:
+        if pruned.place is None:
+            return f"the paths to it are cut by the fan-out limit of {pruned.kept:,} edges of an entity (propagation.fan_out)"
+        where = f"the walks to it were pruned at layer {pruned.layer} of {self.max_hops}"
+        last = f"{self.dataset.entities.name(pruned.entity)}, {counted(pruned.hops, 'hop')} before it"
+        return f"{where}: {last}, is {ordinal(pruned.place)} by priority, and they go on from {counted(pruned.kept, 'entity')}"
 
 
 class _ScorerRanking(Ranking):

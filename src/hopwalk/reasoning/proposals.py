@@ -15,9 +15,10 @@ from hopwalk.data.triples import Triples
 from hopwalk.learning.probability import FLOOR, EndScores, scores_from_one_end
 from hopwalk.reasoning.asking import PathLabels, may_be_itself, reasons
 from hopwalk.reasoning.models import AnswerModel, Candidates, Floats, QueryIds
-from hopwalk.reasoning.names import relation_label
+from hopwalk.reasoning.names import Names
 from hopwalk.reasoning.probabilities import one_direction, probabilities_of_facts
-from hopwalk.reasoning.rules import Evidence, Rule, RuleCounter
+from hopwalk.reasoning.rule_groups import rule_of
+from hopwalk.reasoning.rules import Evidence, Rule
 from hopwalk.reasoning.values import ReasoningPath
 from hopwalk.reasoning.walker_model import WalkerModel
 
@@ -78,8 +79,8 @@ class Proposer:
         self.model, self.dataset, self._above = model, model.dataset, above
         self._relations, self._heads = relations, heads
         self._is_both_ways = not isinstance(model, WalkerModel)
-        self._labels, self._counter = PathLabels(model.dataset), RuleCounter(model.dataset.facts, model.dataset)
-        self._evidence = lru_cache(maxsize=MOST_RULES)(self._counter.count)
+        self._labels, self._relation_name = PathLabels(model.dataset), Names(model.dataset).relation_name
+        self._evidence = lru_cache(maxsize=MOST_RULES)(model.rule_counter.count)
         self._heads_of_kind = Kinds(model.dataset).heads
         self._could_be_head = lru_cache(maxsize=4)(self._mask)  # queries come relation by relation
 
@@ -173,11 +174,10 @@ class Proposer:
     def _reason(
         self, head: int, relation: int, tail: int, paths: Sequence[tuple[tuple[tuple[int, int], ...], float]]
     ) -> Reason | None:
-        shown = self._labels.paths(head, reasons(relation, tail, paths)[:1])
+        shown = self._labels.paths(head, reasons(head, relation, tail, paths)[:1])
         if not shown:
             return None
-        name, is_inverse = relation_label(self.dataset, relation)
-        rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in shown[0].edges), is_inverse)
+        rule = rule_of(self._relation_name(relation), shown[0])
         return Reason(shown[0], rule, self._evidence(rule))
 
     def _reason_from_tail(self, head: int, relation: int, tail: int) -> Reason | None:

@@ -137,7 +137,7 @@ def _paths(
         of_queries = model.rank(part, only_new=True, k=ANSWERS_EACH + 1).paths([by_query[query] for query in part], num_paths)
         for query, of_answers in zip(part, of_queries, strict=True):
             for answer, paths in zip(by_query[query], of_answers, strict=True):
-                found[query, answer] = labels.paths(query[0], reasons(query[1], answer, paths))
+                found[query, answer] = labels.paths(query[0], reasons(*query, answer, paths))
     return found
 
 

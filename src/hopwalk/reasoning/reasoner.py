@@ -96,7 +96,14 @@ class Reasoner:
         found = answer_queries(self.model, ids, k=k, num_paths=num_paths, only_new=only_new)
         entity, relation, hops = self.dataset.entities.name, self.names.relation_name, self.model.max_hops
         return [
-            Answers(answers, entity(head_id), relation(relation_id), hops=hops, doubt=self._doubt(head_id, relation_id))
+            Answers(
+                answers,
+                entity(head_id),
+                relation(relation_id),
+                hops=hops,
+                count=self.model.rule_counter.count,
+                doubt=self._doubt(head_id, relation_id),
+            )
             for (head_id, relation_id), answers in zip(ids, found, strict=True)
         ]
 
@@ -116,7 +123,7 @@ class Reasoner:
         return Kinds(self.dataset)
 
     def explain(self, head: str, relation: str, tail: str, *, num_paths: int = 5) -> ShownExplanation:
-        """Why `tail` answers `(head, relation, ?)`: its paths, their rules, how often these hold; or why not."""
+        """Why `tail` answers `(head, relation, ?)`: the rules behind its score with their paths; or why it is not the first."""
         _require_positive(num_paths=num_paths)
         fact = (*self.names.query_ids(head, relation), self.names.entity_id(tail))
         return ShownExplanation(**vars(explain_fact(self.model, fact, num_paths=num_paths)))
@@ -164,7 +171,7 @@ class Reasoner:
         )
 
     def rules(self, relation: str, *, split: str = "", k: int = 20) -> list[UsedRule]:
-        """The rules used for a relation, over its dev queries (or those of `split`), most used first."""
+        """The rules used for a relation, over its dev queries (or those of `split`), by use × confidence."""
         _require_positive(k=k)
         return used_rules(self.model, self.names.relation_id(relation), split=split, k=k)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,14 @@ from hopwalk.errors import DataError
 from hopwalk.propagation.rule_scorer import RuleScorer, soft_rules
 from hopwalk.reasoning.asking import PathLabels, reasons
 from hopwalk.reasoning.models import AnswerModel, ScorerModel
-from hopwalk.reasoning.names import relation_label
+from hopwalk.reasoning.names import Names, relation_label
+from hopwalk.reasoning.rule_groups import rule_of
 from hopwalk.reasoning.rules import Evidence, Rule, RuleCounter
 from hopwalk.reasoning.values import ReasoningPath
 from hopwalk.scorers.ntp.model import NtpScorer
 from hopwalk.scorers.ntp.rules import decoded_rules
+
+MORE = 3  # times as many rules of a model that consists of rules are counted as are listed
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,11 @@ class UsedRule:
     weight: float
     queries: int
     examples: tuple[ReasoningPath, ...]
+
+    @property
+    def strength(self) -> float:
+        """Use × confidence, by which rules are listed."""
+        return self.weight * self.evidence.confidence
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -67,7 +76,7 @@ def used_rules(
     num_paths: int = 3,
     num_examples: int = 3,
 ) -> list[UsedRule]:
-    """The `k` rules that the model uses most for a relation.
+    """The `k` rules for a relation with the largest use × confidence, where use is the weight; none that never holds.
 
     They come from the paths of the best answers of its dev queries, or of its training queries where dev has none or `split` is
     "train". The fact behind a query is hidden from its walks.
@@ -79,7 +88,7 @@ def used_rules(
         return _proving_rules(model.scorer, dataset, relation_id, k)
     if not model.max_hops:
         raise DataError("an embedding model has no paths, so it uses no rules", remedy="Ask a propagation model or a walker.")
-    name, is_inverse = relation_label(dataset, relation_id)
+    name, is_inverse = Names(dataset).relation_name(relation_id), bool(dataset.relation_ids.is_inverse(relation_id))
     facts, labels = _queries(dataset, relation_id, is_inverse, split, most_queries), PathLabels(dataset)
     uses: dict[Rule, _Use] = {}
     for first in range(0, len(facts), model.queries_at_once):
@@ -90,35 +99,47 @@ def used_rules(
             chances = np.exp(ranking.candidates[row].relative)
             for place, (entity, found) in enumerate(zip(chosen[row], of_entities, strict=True)):
                 chance = float(chances[place])
-                for path in labels.paths(int(part.heads[row]), reasons(relation_id, entity, found)):
-                    rule = Rule(name, tuple((edge.relation, edge.is_inverse) for edge in path.edges), is_inverse)
-                    use = uses.setdefault(rule, _Use())
+                head = int(part.heads[row])
+                for path in labels.paths(head, reasons(head, relation_id, entity, found)):
+                    use = uses.setdefault(rule_of(name, path), _Use())
                     use.share += max(path.share, 0.0) * chance
                     use.queries.add(first + row)
                     if len(use.examples) < num_examples:
                         use.examples.append(path)
-    total, counter = sum(use.share for use in uses.values()) or 1.0, RuleCounter(dataset.facts, dataset)
-    most = sorted(uses.items(), key=lambda item: -item[1].share)[:k]
-    return [UsedRule(rule, counter.count(rule), use.share / total, len(use.queries), tuple(use.examples)) for rule, use in most]
+    total = sum(use.share for use in uses.values()) or 1.0
+    weighted = sorted(((use.share / total, rule, use) for rule, use in uses.items()), key=lambda one: -one[0])
+    best = _best([(weight, rule) for weight, rule, _ in weighted], model.rule_counter, k)
+    return [replace(used, queries=len(uses[used.rule].queries), examples=tuple(uses[used.rule].examples)) for used in best]
+
+
+def _best(weighted: Sequence[tuple[float, Rule]], counter: RuleCounter, k: int) -> list[UsedRule]:
+    """The `k` rules with the largest weight × confidence, given rules by falling weight; counted are those that may be such."""
+    found: list[UsedRule] = []
+    for weight, rule in weighted:
+        if len(found) >= k and weight <= found[k - 1].strength:
+            break
+        used = UsedRule(rule, counter.count(rule), weight, 0, ())
+        if used.evidence.holds:
+            found.append(used)
+            found.sort(key=lambda one: -one.strength)
+    return found[:k]
 
 
 def _learnt_rules(scorer: RuleScorer, dataset: Dataset, relation_id: int, k: int) -> list[UsedRule]:
-    """The rules that a model consists of, largest weights first."""
-    counter, found = RuleCounter(dataset.facts, dataset), []
-    for soft in soft_rules(scorer, dataset.relations, relation_id, num_rules=k):
-        rule = Rule(soft.head[0], soft.body, soft.head[1])
-        found.append(UsedRule(rule, counter.count(rule), soft.weight, 0, ()))
-    return found
+    """The best of the rules that a model consists of."""
+    found = soft_rules(scorer, dataset.relations, relation_id, num_rules=MORE * k)
+    weighted = [(soft.weight, Rule(soft.head[0], soft.body, soft.head[1])) for soft in found]
+    return _best(weighted, RuleCounter(dataset.facts, dataset), k)
 
 
 def _proving_rules(scorer: NtpScorer, dataset: Dataset, relation_id: int, k: int) -> list[UsedRule]:
-    """The rules of a prover by the relations nearest to their predicates, the highest confidence first."""
-    counter, found = RuleCounter(dataset.facts, dataset), []
-    for decoded in decoded_rules(scorer, relation_id, num_rules=k):
+    """The best rules of a prover, by the relations nearest to their predicates."""
+    weighted = []
+    for decoded in decoded_rules(scorer, relation_id, num_rules=MORE * k):
         name, is_inverse = relation_label(dataset, decoded.head)
         rule = Rule(name, tuple(relation_label(dataset, step) for step in decoded.body), is_inverse)
-        found.append(UsedRule(rule, counter.count(rule), decoded.confidence, 0, ()))
-    return found
+        weighted.append((decoded.confidence, rule))
+    return _best(weighted, RuleCounter(dataset.facts, dataset), k)
 
 
 def _queries(dataset: Dataset, relation_id: int, is_inverse: bool, split: str, most: int) -> Triples:

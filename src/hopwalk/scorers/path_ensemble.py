@@ -10,7 +10,7 @@ from torch import nn
 
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.learning.reached import ReachedScores
-from hopwalk.learning.scorer import PathScorer, ScoredPath, Step
+from hopwalk.learning.scorer import PathScorer, Pruned, ScoredPath, Step
 from hopwalk.learning.shares import scored_paths
 
 Path = tuple[Step, ...]
@@ -62,6 +62,11 @@ class PathEnsemble(PathScorer):
         for _ in range(num_paths):
             search.take_best()
         return search.shared_out()
+
+    def pruned(self, head: int, relation: int, entity: int) -> Pruned | None:
+        """The place where the walks of a member lose an entity: of the first that prunes them."""
+        found = (member.pruned(head, relation, entity) for member, _ in self.weighted())
+        return next((one for one in found if one), None)
 
     def with_graph(self, facts: Triples, num_entities: int) -> Self:
         """The same members on another graph, which may have more entities."""

@@ -30,6 +30,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
 
 
+def ordinal(number: int) -> str:
+    """The number as a place.
+
+    >>> ordinal(1), ordinal(22), ordinal(113), ordinal(1028)
+    ('1st', '22nd', '113th', '1,028th')
+    """
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"
+
+
 def shorten(text: str, most: int = 60) -> str:
     """The text on one line, cut to `most` characters."""
     flat = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[: most + 1])

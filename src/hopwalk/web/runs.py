@@ -123,7 +123,8 @@ class RunView:
                     "name": self.dataset.entities.name(self.dataset.entities.id(head)),
                     "relation": relation,
                 }
-                examples.append(example | {"relation_name": answers.relation, "answer": ranked[0].to_dict()})
+                best = answers.answer_dict(ranked[0])
+                examples.append(example | {"relation_name": answers.relation, "answer": best})
         examples.sort(key=lambda one: (not one["answer"]["paths"], one["answer"]["is_known"]))
         return examples[:NUM_EXAMPLES]
 

@@ -110,6 +110,23 @@ class PathBody(BaseModel):
     edges: list[EdgeBody]
 
 
+class RuleEvidenceBody(BaseModel):
+    """A rule that paths are instances of, and how often it is right in the graph."""
+
+    rule: str
+    support: int = Field(description="Known facts that the rule predicts.")
+    predictions: int = Field(description="Pairs that the body of the rule connects.")
+    confidence: float = Field(description="support / predictions; 0 if the rule never holds.")
+    is_sampled: bool = Field(description="Whether it was counted in a random sample of the graph.")
+    share: float = Field(description="The part of the answer's score that its paths carry together.")
+
+
+class AnswerRuleBody(RuleEvidenceBody):
+    """A rule behind an answer."""
+
+    paths: list[int] = Field(description="Places of its paths in the answer's `paths`, the best first.")
+
+
 class AnswerBody(BaseModel):
     """An entity that may answer the query, with the paths behind its score."""
 
@@ -120,6 +137,9 @@ class AnswerBody(BaseModel):
     is_known: bool = Field(description="Whether it is a fact of the graph.")
     probability: float | None = Field(description="How likely a new fact is to be true, calibrated on dev; null if it is known.")
     paths: list[PathBody]
+    rules: list[AnswerRuleBody] = Field(
+        description="The rules of the paths: those that carry most first, those that never hold last."
+    )
 
 
 class AskBody(BaseModel):
@@ -133,14 +153,22 @@ class AskBody(BaseModel):
     answers: list[AnswerBody]
 
 
-class ReasonBody(PathBody):
-    """A path to the answer, with the rule it is an instance of."""
+class ReasonBody(RuleEvidenceBody):
+    """A rule behind the answer, with its paths."""
 
-    rule: str
-    support: int = Field(description="Known facts that the rule predicts.")
-    predictions: int = Field(description="Pairs that the body of the rule connects.")
-    confidence: float
-    is_sampled: bool = Field(description="Whether it was counted in a random sample of the graph.")
+    paths: list[PathBody] = Field(description="The paths that are instances of it, the best first.")
+
+
+class MissingFactBody(BaseModel):
+    """A fact that the graph lacks, and the rank that the answer would have with it."""
+
+    head: str
+    relation: str
+    tail: str
+    head_key: str = Field(description="The head's label in the data.")
+    tail_key: str = Field(description="The tail's label in the data.")
+    rank: int
+    rule: str = Field(description="The rule that it completes.")
 
 
 class ExplainBody(BaseModel):
@@ -153,8 +181,9 @@ class ExplainBody(BaseModel):
     is_known: bool
     rank: int | None = Field(description="Its rank among all but the other known answers; null if no path reaches it.")
     probability: float | None
-    why_not: str = Field(description="Why no path reaches it; empty if it is reached.")
-    reasons: list[ReasonBody]
+    why_not: str = Field(description="Why it is not the first answer, in sentences; empty if it is.")
+    missing_fact: MissingFactBody | None = Field(description="A fact that would improve its rank, found by trying it.")
+    reasons: list[ReasonBody] = Field(description="The rules whose paths carry its score; those that never hold come last.")
 
 
 class EntityBody(BaseModel):

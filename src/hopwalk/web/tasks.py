@@ -22,7 +22,7 @@ class Asking:
     def results(self, inputs: Sequence[tuple[str, str]]) -> list[list[dict[str, Any]]]:
         """The answers of each query."""
         found = self.run.reasoner.ask_many(inputs, k=self.k, num_paths=self.num_paths, only_new=self.only_new)
-        return [[answer.to_dict() for answer in answers] for answers in found]
+        return [answers.to_dict()["answers"] for answers in found]
 
 
 @dataclass(frozen=True)

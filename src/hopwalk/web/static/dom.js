@@ -27,6 +27,12 @@ export function label(text, classes = "label", as = "bdi") {
   return element(as, classes, ...parts.flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part])));
 }
 
+/** A sentence of the server, isolated from the writing direction around it: with readable names, and numbers beside their units. */
+export function plain(text) {
+  const shown = keepsUnderscores ? text : text.replaceAll(/_(?![a-z_]*\))/g, " "); // but names of settings, in brackets, keep theirs
+  return element("bdi", "", shown.replace(/(\d) (?=%|hops?\b|facts?\b|layers?\b|entit|other|of \d)|(\bof|\bRank|\blayer|\bhop) (?=\d)/g, "$1$2\u00a0"));
+}
+
 /** A step of a path: `—affects→` or `←affects—`. */
 export function arrow(relation, isInverse) {
   const short = relation.length > 28 ? "" : " short"; // short labels are not broken

@@ -1,7 +1,7 @@
 // Elements that show the server's answers.
-import { arrow, bar, button, counted, element, label, number, percent } from "./dom.js";
+import { arrow, bar, button, counted, element, label, number, percent, plain } from "./dom.js";
 import { picture } from "./picture.js";
-import { entityLink, link } from "./state.js";
+import { FEW, entityLink, link } from "./state.js";
 
 const INVERSE = "⁻¹";
 const VARIABLES = "ABCDEFGH";
@@ -53,42 +53,53 @@ export function explanation(found, query, onDrawn) {
   title.id = "claim";
   title.tabIndex = -1;
   const parts = [title, element("p", "verdict", ...verdict(found))];
-  if (found.why_not) parts.push(element("p", "why-not", element("strong", "", "Why not: "), `${found.why_not.replace(/\.$/, "")}.`));
-  const groups = groupsOf(found);
+  if (isLost(found)) parts.push(whyNot(found));
+  const holding = found.reasons.filter((group) => group.support > 0);
+  const groups = holding.length ? holding : found.reasons; // rules that never hold are no reasons while there are others
   const paths = groups.flatMap((group) => group.paths);
   if (paths.length) {
     parts.push(picture({ head: head.name, key: head.key, paths, name: `Paths from ${found.head} to ${found.tail}; listed below` }, onDrawn));
-    parts.push(element("h3", "", "Reasons, those that carry most of the score first"));
+    parts.push(element("h3", "", holding.length ? "Reasons, those that carry most of the score first" : "No rule behind these paths ever holds in the graph"));
     parts.push(element("ol", "reasons", ...groups.map((group) => reasonItem(group, head, query.relation_name))));
+    const rest = found.reasons.filter((group) => !groups.includes(group)).reduce((sum, group) => sum + group.share, 0);
+    if (rest >= 0.005) parts.push(element("p", "rest", shareText(rest), " by paths whose rules never hold in the graph"));
   }
   return parts;
 }
 
-/** Paths by rule: as the server groups them, or those of the same rule together. */
-function groupsOf(found) {
-  if (found.groups) return found.groups;
-  const groups = new Map();
-  for (const reason of found.reasons ?? []) {
-    if (!groups.has(reason.rule)) groups.set(reason.rule, { ...reason, paths: [] });
-    groups.get(reason.rule).paths.push(reason);
+/** Whether it is not among the first answers, so that people ask why. */
+function isLost(found) {
+  return Boolean(found.why_not) && (found.rank === null || found.rank > FEW || Boolean(found.missing_fact));
+}
+
+/** Why it is not the first answer, and the fact with which it would be further ahead. */
+function whyNot({ why_not: sentences, missing_fact: missing }) {
+  const parts = [element("strong", "", "Why not? "), plain(sentences)];
+  if (missing) {
+    const [from, to] = [entityLink(missing.head_key, missing.head), entityLink(missing.tail_key, missing.tail)];
+    parts.push(" With the fact ", ...sentence(from, missing.relation, to), ` it would have rank\u00a0${number(missing.rank)}.`);
   }
-  return [...groups.values()];
+  return element("p", "why-not", ...parts);
+}
+
+/** The part that paths have in a score: not a probability, so without a per cent sign. */
+function shareText(share) {
+  return share > 0 && share < 0.005 ? "share\u00a0<\u00a00.01" : `share\u00a0${Math.max(0, share).toFixed(2)}`;
 }
 
 function verdict(found) {
   const [kind, text] = found.is_known
     ? ["known", "already known"]
     : found.rank === null
-      ? ["guess", "no path"]
+      ? ["guess", "not reached"]
       : isUnlikely(found)
         ? ["guess", "unlikely"]
         : ["predicted", "predicted"];
-  const sentences = [];
-  if (found.rank === null) sentences.push("No path reaches it.");
-  else sentences.push(`Rank\u00a0${number(found.rank)}.`);
+  const rank = found.rank === null ? "Not reached." : `Rank\u00a0${number(found.rank)}.`;
+  const sentences = [isLost(found) ? rank : found.why_not || rank];
   if (found.probability !== null && found.probability !== undefined) sentences.push(`${percent(found.probability)} likely.`);
   if (found.is_known) sentences.push("The graph has this fact; it is hidden from these paths.");
-  return [element("span", `kind ${kind}`, text), " ", sentences.join(" ")];
+  return [element("span", `kind ${kind}`, text), " ", plain(sentences.join(" "))];
 }
 
 /** A rule in words of the graph: `X —affects→ A ←affects— Y`. */
@@ -102,14 +113,21 @@ function ruleLine(edges, relation) {
 
 function reasonItem(group, head, relation) {
   const rule = group.paths[0]?.edges.length ? ruleLine(group.paths[0].edges, relation) : element("p", "rule", label(String(group.rule)));
-  const parts = [rule];
-  if (group.confidence !== undefined && group.confidence !== null) {
-    const of = group.predictions === undefined ? counted(group.support, "known case") : `${number(group.support)}\u00a0of\u00a0${number(group.predictions)}`;
-    const where = group.is_sampled ? ", in a random sample of the graph" : "";
-    const text = element("span", "counted", "right ", element("span", "percent", percent(group.confidence)), ` of the time, ${of}${where}`);
-    parts.push(element("p", "confidence", bar(group.confidence), text));
-  }
-  return element("li", "", ...parts, ...group.paths.map((path) => pathLine(head, path.edges)));
+  const paths = group.paths.map((path) => {
+    const line = pathLine(head, path.edges);
+    line.prepend(element("span", "share", shareText(path.share)), " ");
+    return line;
+  });
+  return element("li", "", rule, element("p", "confidence", bar(group.confidence), confidence(group)), ...paths);
+}
+
+/** How often a rule is right. */
+function confidence({ confidence: rate, support, predictions, is_sampled: isSampled }) {
+  if (!predictions) return element("span", "counted", "connects nothing else in the graph");
+  const of = `${number(support)}\u00a0of\u00a0${number(predictions)}`;
+  const where = isSampled ? ", in a random part of the graph" : "";
+  if (!support) return element("span", "counted", `never right, ${of}${where}`);
+  return element("span", "counted", "right ", element("span", "percent", percent(rate)), ` of the time, ${of}${where}`);
 }
 
 /** An option of the list of entities. */
@@ -129,7 +147,6 @@ export function relationOption({ relation, name, is_inverse, facts }, hasEntity)
 /** A problem, its remedy, and buttons for suggested names. */
 export function problem(error, take) {
   const { message, remedy, suggestions = [] } = error.problem ?? { message: "This page has failed.", remedy: String(error) };
-  const plain = (text) => element("bdi", "", text);
   const parts = [element("p", "", element("strong", "", plain(message.charAt(0).toUpperCase() + message.slice(1))))];
   if (suggestions.length) {
     const offered = suggestions.map((name) => {
