@@ -27,3 +27,8 @@ def test_every_stage_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     rows = parquet.table(found)
     assert [row[0] for row in rows[1:]] == ["read", "train", "load", "ask", "complete"]
     assert {len(row) for row in rows} == {6}
+
+
+def test_the_table_of_the_page_is_that_of_the_results():
+    page = parquet.PAGE.read_text(encoding="utf-8")
+    assert "| read | 19,981,820 facts |" in page and parquet.with_tables(page) == page
