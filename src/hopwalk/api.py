@@ -22,6 +22,7 @@ from hopwalk.data.writing import write_folder
 from hopwalk.errors import HopwalkError, SettingsError
 from hopwalk.learning.callbacks import Callback, Forecast, MakeCallbacks, no_callbacks
 from hopwalk.learning.run import Run
+from hopwalk.utils.places import Place, open_place
 
 if TYPE_CHECKING:
     from hopwalk.learning.evaluation import Evaluation
@@ -54,6 +55,7 @@ __all__ = [
     "load_dataset",
     "load_scorer",
     "load_settings",
+    "open_place",
     "prepare",
     "reproduce",
     "settings_for",
@@ -213,16 +215,24 @@ def evaluate(
     complete_filter: bool = False,
     directions: Directions | None = None,
     untrained_control: bool = False,
+    place: Place | None = None,
 ) -> dict[str, Evaluation]:
     """Rank the answers of a split, and write `evaluation-SPLIT.json` into the run's folder.
 
     The result has one entry, "policy" of a walker or "scorer"; `untrained_control` adds that of a walker with a random policy,
     as "untrained_policy". `complete_filter` filters test facts on dev too (the paper's appendix). Scorers are asked
-    in both directions, walkers for tails, unless `directions` says so.
+    in both directions, walkers for tails, unless `directions` says so. At a `place` of `open_place`, queries are ranked there.
     """
     from hopwalk.reasoning.evaluating import evaluate_run
 
-    return evaluate_run(run, split, complete_filter=complete_filter, directions=directions, untrained_control=untrained_control)
+    return evaluate_run(
+        run,
+        split,
+        complete_filter=complete_filter,
+        directions=directions,
+        untrained_control=untrained_control,
+        place=place,
+    )
 
 
 def evaluate_facts(
@@ -271,12 +281,13 @@ def tune(
     fixed: Sequence[str] = (),
     on_trial: OnTrial | None = None,
     make_callbacks: MakeCallbacks = no_callbacks,
+    place: Place | None = None,
 ) -> Tuned:
     """Search for better settings of propagation, of a "walker" or of the scorer whose model is `what`, by dev MRR.
 
     `study` is the SQLite file that keeps them; the same call continues it. `space` is "paper", "modern" or a TOML file; settings
     of it that are `fixed` stay. A walker's `scorer`, a run folder, is trained first if none is given. The best settings are
-    written as a preset.
+    written as a preset. At a `place` of `open_place`, trials are trained there, several at once.
     """
     from hopwalk.tuning.study import tune_into
 
@@ -292,6 +303,7 @@ def tune(
         fixed=fixed,
         on_trial=on_trial or (lambda *_: None),
         make_callbacks=make_callbacks,
+        place=place,
     )
 
 
@@ -309,8 +321,12 @@ def reproduce(
     only: Sequence[str] = (),
     mirror: Path | None = None,
     progress: Progress | None = None,
+    place: Place | None = None,
 ) -> Reproduced:
-    """Reproduce tables and figures of the paper ("table2", …, or "all"): train what is missing, write the report to `out`."""
+    """Reproduce tables and figures of the paper ("table2", …, or "all"): train what is missing, write the report to `out`.
+
+    At a `place` of `open_place`, the missing runs are trained there, several at once.
+    """
     from hopwalk.paper.running import reproduce as reproduce_paper
 
     return reproduce_paper(
@@ -326,4 +342,5 @@ def reproduce(
         only=only,
         mirror=mirror,
         progress=progress,
+        place=place,
     )

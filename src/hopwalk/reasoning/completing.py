@@ -190,3 +190,7 @@ def _n_triple(row: list[str]) -> str:
     """A line of N-Triples with probability and path as a comment. Labels that are not IRIs become urn:hopwalk:LABEL."""
     terms = (term if "://" in term and " " not in term else f"urn:hopwalk:{quote(term, safe='')}" for term in row[:3])
     return f"{' '.join(f'<{term}>' for term in terms)} . # {row[3]} {row[4]}\n"
+
+
+# The steps of `complete_into`, for `sharding`: the queries, the rows of a batch, and the target from a table.
+queries_of, new_rows, finish = _queries, _new_facts, _finish

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from hopwalk.errors import SettingsError
@@ -12,8 +13,10 @@ from hopwalk.learning.ranking import Directions
 from hopwalk.learning.run import Run
 from hopwalk.reasoning.faithfulness import BETWEEN, NAMES, NEARBY, PATHS, Faithfulness, measure_faithfulness
 from hopwalk.reasoning.loading import load_model
+from hopwalk.reasoning.sharding import ranks_on
 from hopwalk.reasoning.walker_model import WalkerModel
 from hopwalk.utils.charts import Series, line_chart
+from hopwalk.utils.places import Place
 from hopwalk.walker.runs import untrained
 
 POLICY, SCORER = "policy", "scorer"  # what ranks: a walker's policy, or a scorer
@@ -28,11 +31,13 @@ def evaluate_run(
     complete_filter: bool = False,
     directions: Directions | None = None,
     untrained_control: bool = False,
+    place: Place | None = None,
 ) -> dict[str, Evaluation]:
     """The evaluation of a run, as "policy" of a walker or "scorer", also written to `evaluation-SPLIT.json` in its folder.
 
     With `untrained_control` a walker is evaluated again with a random policy, as "untrained_policy": what is as good without
     training is not the policy's merit. Scorers are asked in both directions, walkers for tails, unless `directions` says so.
+    At a `place` that is not this process, queries are ranked there in shards.
     """
     run = _open(path, split)
     model = load_model(run)
@@ -42,10 +47,17 @@ def evaluate_run(
         if not isinstance(model, WalkerModel):
             raise SettingsError("the untrained control is for walkers", path=path, remedy="Leave it out for a scorer.")
         scores[UNTRAINED_POLICY] = untrained(model.decoder, run.dataset).scores
-    found = {
-        name: evaluate_split(score, run.dataset, split, complete_filter=complete_filter, directions=directions)
-        for name, score in scores.items()
-    }
+    found = {}
+    for name, score in scores.items():
+        rank = None
+        if place is not None and not place.is_here:
+            by_untrained = name == UNTRAINED_POLICY
+            rank = partial(
+                ranks_on, place, run, split=split, complete_filter=complete_filter, by_untrained=by_untrained
+            )
+        found[name] = evaluate_split(
+            score, run.dataset, split, complete_filter=complete_filter, directions=directions, rank=rank
+        )
     suffix = "-complete" if complete_filter and split == "valid" else ""
     with run.adding():
         run.write_json(f"evaluation-{split}{suffix}.json", {name: evaluation.to_dict() for name, evaluation in found.items()})

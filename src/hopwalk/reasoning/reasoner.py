@@ -19,6 +19,8 @@ from hopwalk.reasoning.names import Names
 from hopwalk.reasoning.profiles import Profile, Profiler, RelationFacts
 from hopwalk.reasoning.results import Answers, ShownExplanation
 from hopwalk.reasoning.rule_mining import UsedRule, used_rules
+from hopwalk.reasoning.sharding import complete_on
+from hopwalk.utils.places import Place
 from hopwalk.utils.text import counted
 
 
@@ -110,13 +112,22 @@ class Reasoner:
         above: float = 0.5,
         resume: bool = False,
         on_progress: OnProgress | None = None,
+        place: Place | None = None,
     ) -> Completed:
         """Write missing facts to a .tsv, .parquet or .nt file, with probability and best path.
 
-        `(head, relation, ?)` is asked for every head of a fact of the relation. With `resume`, an interrupted run continues.
+        `(head, relation, ?)` is asked for every head of a fact of the relation. With `resume`, an interrupted run continues. At a
+        `place` of `hopwalk.open_place`, the work is done there in shards; the file is the same.
         """
         ids = [self.names.relation_id(relation) for relation in relations]
         report = on_progress or (lambda *_: None)
+        if place is not None and not place.is_here:
+            trained_on = self.run.dataset.with_valid_in_training() if self.run.trained_on_valid else self.run.dataset
+            if trained_on.fingerprint != self.dataset.fingerprint:
+                raise SettingsError("facts were added to this reasoner, and a cluster has none of them", remedy="Complete it here.")
+            return complete_on(
+                place, self.run, self.model, Path(out), relation_ids=ids, above=above, resume=resume, on_progress=report
+            )
         return complete_into(self.model, Path(out), relation_ids=ids, above=above, resume=resume, on_progress=report)
 
     def with_facts(self, facts: str | Path | Iterable[LabelledFact], *, source: Path | None = None) -> Reasoner:
