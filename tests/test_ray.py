@@ -1,17 +1,26 @@
-"""Work on a real Ray cluster of two nodes: the same results as here, whatever is lost on the way. One cluster serves all tests."""
+"""Work on a real Ray cluster of two nodes: the same results as here, whatever is lost. One cluster serves all tests."""
 
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import hopwalk
 from hopwalk.errors import ClusterError, DataError, MissingPackageError, SettingsError, WorkError
+from hopwalk.learning.callbacks import Callback, TrainingPlan
+from hopwalk.learning.run import Run
+from hopwalk.paper import running
+from hopwalk.paper.ledger import Ledger
+from hopwalk.reasoning import sharding
 from hopwalk.utils.places import Here, Place, open_place
 from tests.support.clusters import Killer, add_node, make_nothing, make_squares, note, two_nodes
+from tests.support.reproducing import reproduce_tiny
+from tests.support.schools import SCHOOL, TRAINED
+from tests.support.tuning import SPACE
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'hopwalk[ray]'")
 pytestmark = [
@@ -134,3 +143,61 @@ def test_without_ray_the_package_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(MissingPackageError, match=r"needs the package ray.*pip install ray"), open_place("ray"):
         pass
+
+
+def test_completing_gives_the_same_file_though_a_node_is_lost(
+    place: Place, kill_node: Killer, village_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sharding, "BATCHES_OF_SHARD", 1)
+    reasoner = hopwalk.load(village_run)
+    reasoner.complete(tmp_path / "here.tsv", above=0.02)
+    progress: list[int] = []
+
+    def kill_after_one(done: int, total: int, facts: int) -> None:
+        progress.append(done)
+        kill_node()
+
+    found = reasoner.complete(tmp_path / "there.tsv", above=0.02, place=place, on_progress=kill_after_one)
+    assert kill_node.was_used and len(progress) > 2
+    assert (tmp_path / "there.tsv").read_bytes() == (tmp_path / "here.tsv").read_bytes()
+    assert found.queries == progress[-1] and sorted(path.name for path in tmp_path.iterdir()) == ["here.tsv", "there.tsv"]
+
+
+def test_an_evaluation_there_is_that_of_here(place: Place, village_run: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sharding, "QUERIES_OF_SHARD", 4)
+    options: Any = {"directions": "both", "untrained_control": True}
+    assert hopwalk.evaluate(village_run, place=place, **options) == hopwalk.evaluate(village_run, **options)
+
+
+def test_a_reproduction_loses_nothing_with_a_node(place: Place, kill_node: Killer, tmp_path: Path):
+    """Two walkers and the scorers that reward them; a node is killed while the scorers are trained."""
+
+    class Killing(running.NullProgress):
+        def make_callbacks(self, plan: TrainingPlan) -> Sequence[Callback]:
+            kill_node()
+            return ()
+
+    walkers = ["umls-modern-complex-quick-0", "umls-modern-distmult-quick-0"]
+    options: Any = {"only": walkers}
+    there = reproduce_tiny(["table2"], tmp_path / "there", progress=Killing(), place=place, **options)
+    assert kill_node.was_used and (there.num_made, there.num_missing, there.was_interrupted) == (2, 0, False)
+    here = reproduce_tiny(["table2"], tmp_path / "here", **options)
+    assert here.num_made == 2
+    ledgers = [Ledger(tmp_path / folder / "ledger") for folder in ("there", "here")]
+    numbers = [sorted((result.name, str(result.numbers("test"))) for result in ledger.results) for ledger in ledgers]
+    assert numbers[0] == numbers[1] and len(numbers[0]) == 4
+    for name in walkers:
+        weights = [tmp_path / folder / "runs" / f"walker-{name}" / "weights.safetensors" for folder in ("there", "here")]
+        assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_trials_are_trained_there(place: Place, tmp_path: Path):
+    (tmp_path / "space.toml").write_text(SPACE)
+    options: Any = {"study": tmp_path / "study.db", "what": "complex", "space": tmp_path / "space.toml"}
+    found = hopwalk.tune(SCHOOL, TRAINED, trials=3, place=place, **options)
+    assert len(found.trials) == 3 and not found.was_interrupted and found.preset is not None
+    kept = list((tmp_path / "study" / "trials").iterdir())
+    assert len(kept) == 1 and Run.is_finished_in(kept[0])
+    assert Run.open(kept[0]).about["valid_mrr"] == found.trials[0].mrr
+    again = hopwalk.tune(SCHOOL, TRAINED, trials=4, **options)  # the fourth is trained here
+    assert len(again.trials) == 4

@@ -11,7 +11,11 @@ from hopwalk.errors import DataError
 from hopwalk.utils.places import Report
 from hopwalk.utils.ray_place import LOOPBACK_ONLY
 
-os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", LOOPBACK_ONLY: "0"}  # read by its import
+os.environ |= {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    LOOPBACK_ONLY: "0",
+}  # read by its import
 
 MEMORY = 80 * 2**20  # of the object store of a node
 

@@ -211,6 +211,7 @@ def evaluate(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="With --task facts: of the false facts. [default: 0]")] = None,
     as_json: options.Json = False,
+    on: options.On = "local",
 ) -> None:
     """Evaluate a run on a split: MRR and hits of tails and of both directions, by kind of query, with confidence intervals.
 
@@ -240,6 +241,8 @@ def evaluate(
 
     if task not in TASKS:
         raise SettingsError(f"there is no task {task!r}", remedy=f"Tasks are {' and '.join(TASKS)}.")
+    if on != "local" and (task == "facts" or faithfulness):
+        raise SettingsError("--on is for the ranking of answers", remedy="Leave it out.")
     of_facts = {"--negatives": negatives, "--num-negatives": num_negatives, "--seed": seed}
     if task == "facts":
         if complete or both or untrained_control or faithfulness or queries is not None:
@@ -255,13 +258,14 @@ def evaluate(
     if queries is not None:
         raise SettingsError("--queries is for --faithfulness: an evaluation ranks all queries", remedy="Leave it out.")
     note_missing_digests(run)
-    with ranking_progress():
+    with options.place_of(on) as place, ranking_progress():
         found = api.evaluate(
             run,
             split,
             complete_filter=complete,
             directions="both" if both else None,
             untrained_control=untrained_control,
+            place=place,
         )
     if as_json:
         print_json({name: evaluation.to_dict() for name, evaluation in found.items()})

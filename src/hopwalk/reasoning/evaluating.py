@@ -52,12 +52,8 @@ def evaluate_run(
         rank = None
         if place is not None and not place.is_here:
             by_untrained = name == UNTRAINED_POLICY
-            rank = partial(
-                ranks_on, place, run, split=split, complete_filter=complete_filter, by_untrained=by_untrained
-            )
-        found[name] = evaluate_split(
-            score, run.dataset, split, complete_filter=complete_filter, directions=directions, rank=rank
-        )
+            rank = partial(ranks_on, place, run, split=split, complete_filter=complete_filter, by_untrained=by_untrained)
+        found[name] = evaluate_split(score, run.dataset, split, complete_filter=complete_filter, directions=directions, rank=rank)
     suffix = "-complete" if complete_filter and split == "valid" else ""
     with run.adding():
         run.write_json(f"evaluation-{split}{suffix}.json", {name: evaluation.to_dict() for name, evaluation in found.items()})

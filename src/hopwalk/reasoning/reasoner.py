@@ -124,7 +124,9 @@ class Reasoner:
         if place is not None and not place.is_here:
             trained_on = self.run.dataset.with_valid_in_training() if self.run.trained_on_valid else self.run.dataset
             if trained_on.fingerprint != self.dataset.fingerprint:
-                raise SettingsError("facts were added to this reasoner, and a cluster has none of them", remedy="Complete it here.")
+                raise SettingsError(
+                    "facts were added to this reasoner, and a cluster has none of them", remedy="Complete it here."
+                )
             return complete_on(
                 place, self.run, self.model, Path(out), relation_ids=ids, above=above, resume=resume, on_progress=report
             )

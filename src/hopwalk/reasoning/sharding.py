@@ -1,8 +1,8 @@
 """Completion and evaluation in shards, by processes that each hold the loaded run.
 
-The run travels once to every node, as the files of its folder. A shard of queries goes to a process, its rows or ranks come back, and
-this process writes them: a file per shard in a folder beside the target, joined in the end. Shards are whole batches of the
-computation in one process, so that the joined result has the same bits.
+The run travels once to every node, as the files of its folder. A shard of queries goes to a process, its rows or ranks come
+back, and this process writes them: a file per shard in a folder beside the target, joined in the end. Shards are whole batches
+of the computation in one process, so that the joined result has the same bits.
 """
 
 from __future__ import annotations
@@ -122,7 +122,13 @@ def complete_on(
         raise SettingsError(f"the format of {target.name} is not known", remedy=f"File names end in {', '.join(FORMATS)}.")
     queries, start = queries_of(model.dataset, relation_ids), time.monotonic()
     size = queries_of_shard or BATCHES_OF_SHARD * model.queries_at_once
-    options = {"run": model.dataset.fingerprint, "relations": relation_ids, "above": above, "queries": len(queries), "shard": size}
+    options = {
+        "run": model.dataset.fingerprint,
+        "relations": relation_ids,
+        "above": above,
+        "queries": len(queries),
+        "shard": size,
+    }
     folder = _begin(target, options, resume)
     with locked(folder):
         numbers = range(-(-len(queries) // size))
@@ -152,7 +158,9 @@ def _begin(target: Path, options: dict[str, object], resume: bool) -> Path:
         raise HopwalkError("there is already a file of that name", path=target, remedy="Choose another name, or remove it.")
     if record.exists():
         if not resume:
-            raise HopwalkError("an interrupted run has left its shards here", path=folder, remedy="Resume it, or remove the folder.")
+            raise HopwalkError(
+                "an interrupted run has left its shards here", path=folder, remedy="Resume it, or remove the folder."
+            )
         try:
             is_same = parse_json(read_text(record)) == json.loads(json.dumps(options))
         except (OSError, ValueError):

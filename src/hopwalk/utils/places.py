@@ -2,9 +2,9 @@
 
 `with open_place("ray:10.0.0.1:6379") as place: for piece, result in place.run(make_work, pieces): …`
 
-`make_work()` is called once in every process that works, and gives the function that does one piece: what is slow to load is loaded
-there, once. Results come back as they are ready. Pieces are taken from their iterator only when a process is free for one, so a
-generator can decide late, as Optuna's does. A piece may report while it is done; whoever listens can end it early.
+`make_work()` is called once in every process that works, and gives the function that does one piece: what is slow to load is
+loaded there, once. Results come back as they are ready. Pieces are taken from their iterator only when a process is free for
+one, so a generator can decide late, as Optuna's does. A piece may report while it is done; whoever listens can end it early.
 """
 
 from __future__ import annotations

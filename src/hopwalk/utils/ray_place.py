@@ -27,15 +27,17 @@ SECONDS_TO_CONNECT = 5.0
 SECONDS_BETWEEN_LOOKS = 0.1  # at reports, and at the size of the cluster
 SECONDS_TO_END = 30.0  # that pieces have after Ctrl-C
 MOST_ATTEMPTS = 4  # for a piece whose process is lost
-START = "Start one with `ray start --head --include-dashboard=false --disable-usage-stats`, or give no address to work on this machine."
+START = "Start one with `ray start --head --disable-usage-stats`, or give no address to work on this machine alone."
 LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0 makes Ray bind to 127.0.0.1 alone, on every system
 
 
 @contextmanager
 def connected(address: str) -> Iterator[RayPlace]:
-    """The cluster at HOST:PORT; "auto" for the one on this machine; "" for that, or a new one on this machine if there is none."""
+    """The cluster at HOST:PORT; "auto": the one on this machine; "": that one, or a new one on this machine if there is none."""
     if address.startswith("ray://"):
-        raise ClusterError("Ray's client protocol is not supported", remedy="Run hopwalk on a node of the cluster, with HOST:PORT.")
+        raise ClusterError(
+            "Ray's client protocol is not supported", remedy="Run hopwalk on a node of the cluster, with HOST:PORT."
+        )
     given = address or os.environ.get("RAY_ADDRESS", "")
     if given and given != "auto":
         _require_listening(given)
@@ -54,7 +56,7 @@ def connected(address: str) -> Iterator[RayPlace]:
 
 
 def _is_loopback_only(address: str) -> bool:
-    """Whether the cluster at a loopback address can be reached there alone. Ray takes such an address for the machine's own one."""
+    """Whether a cluster listens at a loopback address alone. Ray itself takes 127.0.0.1 for the machine's own address."""
     host, _, port = address.rpartition(":")
     if host not in ("127.0.0.1", "localhost", "[::1]"):
         return False
