@@ -11,16 +11,20 @@ import pytest
 
 import hopwalk
 from hopwalk.errors import ClusterError, DataError, MissingPackageError, SettingsError, WorkError
+from hopwalk.learning import training
 from hopwalk.learning.callbacks import Callback, TrainingPlan
 from hopwalk.learning.run import Run
 from hopwalk.paper import running
 from hopwalk.paper.ledger import Ledger
 from hopwalk.reasoning import sharding
+from hopwalk.reasoning.walker_model import WalkerModel
 from hopwalk.utils.places import Here, Place, open_place
 from tests.support.clusters import Killer, add_node, make_nothing, make_squares, note, two_nodes
+from tests.support.processes_alike import assert_alike
 from tests.support.reproducing import reproduce_tiny
 from tests.support.schools import SCHOOL, TRAINED
 from tests.support.tuning import SPACE
+from tests.support.villages import VILLAGE, propagation_of
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'hopwalk[ray]'")
 pytestmark = [
@@ -149,6 +153,7 @@ def test_completing_gives_the_same_file_though_a_node_is_lost(
     place: Place, kill_node: Killer, village_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sharding, "BATCHES_OF_SHARD", 1)
+    monkeypatch.setattr(WalkerModel, "queries_at_once", 20)  # seven shards
     reasoner = hopwalk.load(village_run)
     reasoner.complete(tmp_path / "here.tsv", above=0.02)
     progress: list[int] = []
@@ -166,23 +171,24 @@ def test_completing_gives_the_same_file_though_a_node_is_lost(
 def test_an_evaluation_there_is_that_of_here(place: Place, village_run: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sharding, "QUERIES_OF_SHARD", 4)
     options: Any = {"directions": "both", "untrained_control": True}
-    assert hopwalk.evaluate(village_run, place=place, **options) == hopwalk.evaluate(village_run, **options)
+    there, here = hopwalk.evaluate(village_run, place=place, **options), hopwalk.evaluate(village_run, **options)
+    assert {name: found.to_dict() for name, found in there.items()} == {name: found.to_dict() for name, found in here.items()}
 
 
 def test_a_reproduction_loses_nothing_with_a_node(place: Place, kill_node: Killer, tmp_path: Path):
-    """Two walkers and the scorers that reward them; a node is killed while the scorers are trained."""
+    """A scorer, two walkers and the scorer that rewards both; a node is killed while the scorers are trained."""
 
     class Killing(running.NullProgress):
         def make_callbacks(self, plan: TrainingPlan) -> Sequence[Callback]:
             kill_node()
             return ()
 
-    walkers = ["umls-modern-complex-quick-0", "umls-modern-distmult-quick-0"]
-    options: Any = {"only": walkers}
+    walkers = ["umls-modern-complex-quick-0", "umls-paper-complex-quick-0"]
+    options: Any = {"only": ["umls-distmult-modern-quick-0", *walkers]}
     there = reproduce_tiny(["table2"], tmp_path / "there", progress=Killing(), place=place, **options)
-    assert kill_node.was_used and (there.num_made, there.num_missing, there.was_interrupted) == (2, 0, False)
+    assert kill_node.was_used and (there.num_made, there.num_missing, there.was_interrupted) == (3, 0, False)
     here = reproduce_tiny(["table2"], tmp_path / "here", **options)
-    assert here.num_made == 2
+    assert here.num_made == 3
     ledgers = [Ledger(tmp_path / folder / "ledger") for folder in ("there", "here")]
     numbers = [sorted((result.name, str(result.numbers("test"))) for result in ledger.results) for ledger in ledgers]
     assert numbers[0] == numbers[1] and len(numbers[0]) == 4
@@ -201,3 +207,24 @@ def test_trials_are_trained_there(place: Place, tmp_path: Path):
     assert Run.open(kept[0]).about["valid_mrr"] == found.trials[0].mrr
     again = hopwalk.tune(SCHOOL, TRAINED, trials=4, **options)  # the fourth is trained here
     assert len(again.trials) == 4
+
+
+def test_training_goes_on_when_a_process_is_lost(
+    place: Place, kill_node: Killer, propagation_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Two processes give the model of one; when the node of the second is lost, training resumes on what is left."""
+
+    class Killing:
+        def on_batch(self, *_: Any) -> None: ...
+
+        def on_evaluation(self, record: Any) -> None:
+            if record["epoch"] == 2:
+                kill_node()
+
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    options: Any = {"place": place, "processes": 2, "callbacks": [Killing()]}
+    run = hopwalk.train_scorer(VILLAGE, propagation_of(), out=tmp_path / "run", **options)
+    assert kill_node.was_used
+    assert_alike(run, Run.open(propagation_run))
+    with pytest.raises(ClusterError, match="9 processes need 8 CPUs"):
+        hopwalk.train_scorer(VILLAGE, propagation_of(), out=tmp_path / "more", place=place, processes=9)

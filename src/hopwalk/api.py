@@ -109,25 +109,29 @@ def train_scorer(
     callbacks: Sequence[Callback] = (),
     make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
+    place: Place | None = None,
+    processes: int | None = None,
 ) -> Run:
     """Train the scorer that the settings describe into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
     With `resume`, continue the run in the folder; if there is none, begin it; if it is finished, do nothing.
-    `make_callbacks(plan)` gives callbacks for the plan of the training; that of propagation has a forecast.
+    `make_callbacks(plan)` gives callbacks for the plan of the training; that of propagation has a forecast. At a `place` of
+    `open_place`, propagation is trained by so many `processes`, this one included: by default one for every CPU. If one of them
+    is lost, training goes on from the last checkpoint.
     """
-    from hopwalk.scorers.runs import train_into
+    from hopwalk.scorers.several import train_at
 
-    settings = settings or Settings()
-    run, _ = train_into(
+    return train_at(
+        place,
+        processes,
         Path(out),
         dataset,
-        settings,
+        settings or Settings(),
         resume=resume,
         callbacks=callbacks,
         make_callbacks=make_callbacks,
         tensorboard=tensorboard,
     )
-    return run
 
 
 def train(
@@ -141,6 +145,8 @@ def train(
     resume: bool = False,
     make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
+    place: Place | None = None,
+    processes: int | None = None,
 ) -> Run:
     """Train a reasoner into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
@@ -148,14 +154,25 @@ def train(
     arguments are for walkers. With a `scorer`, a run folder, that one is copied instead of training another. With `start`, the
     run folder of a walker, training begins with its parameters and its scorer; with `walker.epochs` 0 only how it answers
     changes: fan-out, beam, hops. With `resume`, continue the run in the folder. `make_callbacks(plan)` gives the callbacks of
-    each training.
+    each training. `place` and `processes` are for propagation, as for `train_scorer`.
     """
     settings = settings or Settings()
     if reasoner == "propagation":
         if scorer is not None or start is not None:
             raise SettingsError("a scorer to reward it and a run to start from are for walkers", remedy="Train a walker.")
         settings = changed(settings, {"scorer.model": "propagation"})
-        return train_scorer(dataset, settings, out=out, resume=resume, make_callbacks=make_callbacks, tensorboard=tensorboard)
+        return train_scorer(
+            dataset,
+            settings,
+            out=out,
+            resume=resume,
+            make_callbacks=make_callbacks,
+            tensorboard=tensorboard,
+            place=place,
+            processes=processes,
+        )
+    if (place is not None and not place.is_here) or processes is not None:
+        raise SettingsError("only propagation is trained on several processes", remedy="Train a walker on one.")
     from hopwalk.walker.runs import train_into
 
     return train_into(

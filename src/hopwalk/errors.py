@@ -103,6 +103,10 @@ class ClusterError(HopwalkError):
     """A Ray cluster, or a process of a training on several, cannot be reached, or was lost."""
 
 
+class ProcessLostError(ClusterError):
+    """A process of a training on several was lost; the run can be resumed."""
+
+
 class WorkError(HopwalkError):
     """A piece of work failed in another process, with an error that is not one of ours; `traceback` is its text there."""
 

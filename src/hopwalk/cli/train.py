@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -49,6 +50,11 @@ def train(
         typer.Option(min=0.1, max=100_000, help="Train propagation for about this long.", show_default=False),
     ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write the history for TensorBoard.")] = False,
+    on: options.On = "local",
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, help="With --on ray: processes that train propagation. [default: one for each CPU]"),
+    ] = None,
     mirror: options.Mirror = None,
 ) -> None:
     """Train a reasoner: propagation, or with --reasoner walker the paper's agent; or with --scorer any other scorer.
@@ -75,6 +81,8 @@ def train(
     from hopwalk.learning.run import Run
     from hopwalk.utils.text import fold_name
 
+    if _helps_another():
+        return
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
     if reasoner == PROPAGATION:  # whatever scorer a preset of a walker has
@@ -85,11 +93,20 @@ def train(
     if reasoner != WALKER:
         if minutes is not None:
             chosen = _within(dataset, chosen, minutes, folder, resume)
-        with TrainingProgress() as progress:
+        with options.place_of(on) as place, TrainingProgress() as progress:
             run = api.train_scorer(
-                dataset, chosen, out=folder, resume=resume, make_callbacks=progress.callbacks, tensorboard=tensorboard
+                dataset,
+                chosen,
+                out=folder,
+                resume=resume,
+                make_callbacks=progress.callbacks,
+                tensorboard=tensorboard,
+                place=place,
+                processes=processes,
             )
     else:
+        if on != "local" or processes is not None:
+            raise SettingsError("--on and --processes are for propagation", remedy="Train a walker without them.")
         if minutes is not None:
             remedy = "Leave it out, or limit the walker with --epochs."
             raise SettingsError("--minutes is for propagation", remedy=remedy)
@@ -115,6 +132,18 @@ def train(
     _print_end(run, was_finished)
     if run.status == "interrupted":
         raise typer.Exit(INTERRUPTED)
+
+
+def _helps_another() -> bool:
+    """Whether torchrun started this process beside another, which has the run folder; then it trains with that one first."""
+    if os.environ.get("RANK", "0") == "0" or "TORCHELASTIC_RUN_ID" not in os.environ:
+        return False
+    from hopwalk.learning.processes import gathered_by_torchrun
+    from hopwalk.scorers.runs import train_beside
+
+    with gathered_by_torchrun() as others:
+        train_beside(others)
+    return True
 
 
 def _within(dataset: Dataset, settings: Settings, minutes: float, folder: Path, resume: bool) -> Settings:

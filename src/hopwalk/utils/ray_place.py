@@ -205,7 +205,7 @@ class RayPlace(Place):
     is_here = False
 
     def __init__(self, ray: Any) -> None:
-        self._ray = ray
+        self.ray = self._ray = ray
 
     @property
     def num_slots(self) -> int:
