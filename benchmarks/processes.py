@@ -1,11 +1,12 @@
 """Training of propagation on one and on two processes of this machine, one thread each: time, messages, and the same losses.
 
-    python -m benchmarks.processes [--data umls wn18rr] [--queries 1600] [--turns 3]
+    python -m benchmarks.processes [--data umls] [--queries 1600] [--turns 2]
+    python -m benchmarks.processes --tables
 
 Each turn trains the same queries with the preset of the data set, first by one process, then by two that add up their gradients
 over gloo, and takes the time between the first batch and the last. The best turn of each is kept. Wall time depends on who else
 uses the machine; the CPU time of process 0 much less: without any cost of sharing it would be halved by two processes. Time that
-a process waits for the other is not CPU time.
+a process waits for the other is not CPU time. `--tables` measures nothing and fills in the table in docs/cluster.md.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.machine import ONE_THREAD, PROJECT, describe_machine
+from benchmarks.results import fill_in, load_results, markdown_table
 from hopwalk.utils.files import write_text
 
 RESULTS = PROJECT / "results" / "propagation-processes.json"
+PAGE = PROJECT / "docs" / "cluster.md"
+TITLES = ("data", "batch", "message", "", "one process", "two processes", "ratio")
 
 
 def child(name: str, num_queries: int, rank: int, count: int, address: str) -> dict[str, Any]:
@@ -91,17 +95,33 @@ def compare(name: str, num_queries: int, turns: int) -> dict[str, Any]:
     return result
 
 
+def table(results: dict[str, Any]) -> str:
+    """The table for the docs: wall and CPU time of a batch."""
+    rows = [TITLES]
+    for name, found in results["data"].items():
+        for label, key in (("wall time of a batch", ""), ("CPU time of process 0", "cpu_")):
+            one, two = (1000 * found[f"{key}seconds_{count}"] / found["batches"] for count in ("one", "two"))
+            message = f"{found['bytes_of_message'] / 1e6:.1f} MB"
+            rows.append((name, str(found["batch_size"]), message, label, f"{one:.1f} ms", f"{two:.1f} ms", f"{one / two:.2f}"))
+    return markdown_table(rows)
+
+
 def main() -> None:
     """Measure, and write the result file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", default=["umls", "wn18rr"])
+    parser.add_argument("--data", nargs="+", default=["umls"])
     parser.add_argument("--queries", type=int, default=1600)
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--tables", action="store_true")
     parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         name, queries, rank, count, address = arguments.child
         print(json.dumps(child(name, int(queries), int(rank), int(count), address)))
+        return
+    if arguments.tables:
+        page = fill_in(PAGE.read_text(encoding="utf-8"), "processes", table(load_results(RESULTS)))
+        PAGE.write_text(page, encoding="utf-8")
         return
     machine = asdict(describe_machine())
     data = {name: compare(name, arguments.queries, arguments.turns) for name in arguments.data}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import hopwalk
 from hopwalk.errors import ClusterError, DataError, MissingPackageError, SettingsError, WorkError
@@ -20,6 +21,7 @@ from hopwalk.reasoning import sharding
 from hopwalk.reasoning.walker_model import WalkerModel
 from hopwalk.utils.places import Here, Place, open_place
 from tests.support.clusters import Killer, add_node, make_nothing, make_squares, note, two_nodes
+from tests.support.commands import command
 from tests.support.processes_alike import assert_alike
 from tests.support.reproducing import reproduce_tiny
 from tests.support.schools import SCHOOL, TRAINED
@@ -48,6 +50,15 @@ def on(cluster: Any) -> str:
 def place(on: str) -> Iterator[Place]:
     with open_place(on) as made:
         yield made
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """As many threads here as there: sums of more are rounded otherwise."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -127,7 +138,7 @@ def test_ctrl_c_ends_all_pieces(place: Place):
     ("address", "message"),
     [
         ("ray:127.0.0.1:1", r"no Ray cluster answers at 127\.0\.0\.1:1 .*Start one with"),
-        ("ray:nowhere", "is not the address of a cluster"),
+        ("ray:auto", "is not the address of a cluster"),
         ("ray:host:99999", "is not the address of a cluster"),
         ("ray:ray://127.0.0.1:10001", "client protocol is not supported"),
     ],
@@ -168,11 +179,14 @@ def test_completing_gives_the_same_file_though_a_node_is_lost(
     assert found.queries == progress[-1] and sorted(path.name for path in tmp_path.iterdir()) == ["here.tsv", "there.tsv"]
 
 
-def test_an_evaluation_there_is_that_of_here(place: Place, village_run: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_evaluation_there_is_that_of_here(
+    place: Place, on: str, village_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.setattr(sharding, "QUERIES_OF_SHARD", 4)
-    options: Any = {"directions": "both", "untrained_control": True}
-    there, here = hopwalk.evaluate(village_run, place=place, **options), hopwalk.evaluate(village_run, **options)
-    assert {name: found.to_dict() for name, found in there.items()} == {name: found.to_dict() for name, found in here.items()}
+    options = "evaluate", str(village_run), "--both", "--untrained-control", "--json"
+    there = command(capsys, *options, "--on", on)
+    assert "Ray: 2 nodes, 2 CPUs" in there.err
+    assert there.out == command(capsys, *options).out
 
 
 def test_a_reproduction_loses_nothing_with_a_node(place: Place, kill_node: Killer, tmp_path: Path):

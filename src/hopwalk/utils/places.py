@@ -71,8 +71,7 @@ class Here(Place):
 def open_place(on: str = LOCAL) -> Iterator[Place]:
     """The place of that name: "local", "ray", or "ray:HOST:PORT" for the cluster at an address.
 
-    "ray" is the cluster that RAY_ADDRESS names or that runs on this machine; if there is none, one is started on this machine and
-    ends with the block.
+    "ray" is the cluster that RAY_ADDRESS names; without that, one is started on this machine and ends with the block.
     """
     if on == LOCAL:
         yield Here()

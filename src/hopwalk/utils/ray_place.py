@@ -33,15 +33,15 @@ LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0 makes Ray bind to 127.0
 
 @contextmanager
 def connected(address: str) -> Iterator[RayPlace]:
-    """The cluster at HOST:PORT; "auto": the one on this machine; "": that one, or a new one on this machine if there is none."""
+    """The cluster at HOST:PORT; "": that of RAY_ADDRESS, or without one a new one on this machine, for the length of the block."""
+    address = address or os.environ.get("RAY_ADDRESS", "")
     if address.startswith("ray://"):
         raise ClusterError(
             "Ray's client protocol is not supported", remedy="Run hopwalk on a node of the cluster, with HOST:PORT."
         )
-    given = address or os.environ.get("RAY_ADDRESS", "")
-    if given and given != "auto":
-        _require_listening(given)
-    ray, is_own = _import_ray(loopback_only=not given or _is_loopback_only(given)), False
+    if address:
+        _require_listening(address)
+    ray, is_own = _import_ray(loopback_only=not address or _is_loopback_only(address)), False
     if not ray.is_initialized():
         is_own = True
         before = signal.getsignal(signal.SIGTERM)
@@ -82,17 +82,14 @@ def _import_ray(*, loopback_only: bool) -> Any:
 def _init(ray: Any, address: str) -> None:
     options = {"logging_level": "ERROR", "log_to_driver": False, "namespace": f"hopwalk-{os.getpid()}"}
     try:
-        if address or "RAY_ADDRESS" in os.environ:
-            ray.init(address=address or None, **options)
+        if address:
+            ray.init(address=address, **options)
         else:
-            try:
-                ray.init(address="auto", **options)
-            except ConnectionError:
-                ray.init(address="local", include_dashboard=False, **options)
+            ray.init(address="local", include_dashboard=False, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
         problem = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        where = f" at {address}" if address not in ("", "auto") else ""
-        raise ClusterError(f"the Ray cluster{where} cannot be joined ({problem})", remedy=START) from None
+        what = f"the Ray cluster at {address} cannot be joined" if address else "Ray does not start on this machine"
+        raise ClusterError(f"{what} ({problem})", remedy=START) from None
 
 
 def _require_listening(address: str) -> None:
