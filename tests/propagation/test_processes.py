@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from hopwalk import api
 from hopwalk.errors import ClusterError, ProcessLostError, SettingsError
@@ -14,9 +16,18 @@ from hopwalk.learning.processes import Processes, meeting
 from hopwalk.learning.run import Run
 from hopwalk.propagation.graph import build_run_graph
 from hopwalk.propagation.queries import QuerySampler, some_tasks
+from hopwalk.propagation.scorer import PropagationScorer
+from hopwalk.propagation.training import PropagationLearner
 from hopwalk.utils.places import Here
 from tests.support.processes_alike import assert_alike
 from tests.support.villages import PROPAGATION_SET, VILLAGE, propagation_of
+
+
+class Whole(Processes):
+    """A process alone, which keeps the gradient."""
+
+    def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
+        self.sent = [tensor.clone() for tensor in tensors]
 
 
 def test_parts_are_whole_and_nearly_equal():
@@ -37,6 +48,31 @@ def test_parts_of_a_batch_are_its_queries():
     for name in ("hidden", "target", "filtered"):
         lengths = np.concatenate([np.diff(getattr(part, f"{name}_offsets")) for part in parts])
         assert np.array_equal(lengths, np.diff(getattr(batch, f"{name}_offsets")))
+
+
+class OneOfTwo(Processes):
+    """A process that waits for nobody, and keeps what it would send."""
+
+    def __init__(self, rank: int) -> None:
+        super().__init__(rank, 2)
+        self.sent: list[torch.Tensor] = []
+
+    def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
+        self.sent = [tensor.clone() for tensor in tensors]
+
+
+def test_parts_of_a_gradient_add_up_to_it():
+    """A batch of seven, so that the parts have three and four; no gradient of a negative is sampled."""
+    settings = propagation_of(batch_size=7, negative_threshold=0.0, num_targets=3).propagation
+
+    def sent_by(process: OneOfTwo | Whole) -> list[torch.Tensor]:
+        scorer = PropagationScorer(len(VILLAGE.entities), len(VILLAGE.relations), settings, VILLAGE.facts)
+        PropagationLearner(scorer, VILLAGE, settings, process)._step(3)
+        return process.sent
+
+    first, second = sent_by(OneOfTwo(0)), sent_by(OneOfTwo(1))
+    for one, other, whole in zip(first, second, sent_by(Whole()), strict=True):
+        torch.testing.assert_close(one + other, whole, rtol=1e-4, atol=1e-6)
 
 
 def test_torchrun_trains_the_same_model(propagation_run: Path, village_folder: Path):

@@ -33,7 +33,7 @@ LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0 makes Ray bind to 127.0
 
 @contextmanager
 def connected(address: str) -> Iterator[RayPlace]:
-    """The cluster at HOST:PORT; "": that of RAY_ADDRESS, or without one a new one on this machine, for the length of the block."""
+    """The cluster at HOST:PORT; "": that of RAY_ADDRESS, or without one a new one on this machine, until the block ends."""
     address = address or os.environ.get("RAY_ADDRESS", "")
     if address.startswith("ray://"):
         raise ClusterError(
@@ -327,15 +327,16 @@ class _Crew:
             self._lost.append((job.number, job.piece))
             self._ray.kill(job.worker)
             return
-        self._deliver_reports()
+        self._deliver_reports(job)
         if outcome.failure is not None:
             raise outcome.failure.raised("a piece of work")
         self._idle.append(job.worker)
         if not outcome.was_cancelled:
             yield job.piece, outcome.result
 
-    def _deliver_reports(self) -> None:
-        pieces = {job.number: job.piece for job in self._busy.values()}
+    def _deliver_reports(self, *ended: _Job) -> None:
+        """Pass on the reports of pieces that are under way or have just ended."""
+        pieces = {job.number: job.piece for job in (*self._busy.values(), *ended)}
         for number, value in self._ray.get(self._mailbox.take.remote()):
             if number in pieces and self._on_report(pieces[number], value):
                 self._mailbox.end.remote(number)
