@@ -185,7 +185,7 @@ def test_an_evaluation_there_is_that_of_here(
     monkeypatch.setattr(sharding, "QUERIES_OF_SHARD", 4)
     options = "evaluate", str(village_run), "--both", "--untrained-control", "--json"
     there = command(capsys, *options, "--on", on)
-    assert "Ray: 2 nodes, 2 CPUs" in there.err
+    assert there.err.startswith("Ray: ")
     assert there.out == command(capsys, *options).out
 
 
