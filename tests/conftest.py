@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 MIRROR = os.environ.get("HOPWALK_MIRROR")
 
 # What they assert tells as much as in a test.
-pytest.register_assert_rewrite("tests.support.commands", "tests.support.serving", "tests.support.stopping")
+pytest.register_assert_rewrite(
+    "tests.support.commands", "tests.support.serving", "tests.support.stopping", "tests.support.processes_alike"
+)
 
 
 def pytest_report_header() -> str:

@@ -23,6 +23,7 @@ from hopwalk.data.writing import write_folder
 from hopwalk.errors import HopwalkError, SettingsError
 from hopwalk.learning.callbacks import Callback, Forecast, MakeCallbacks, no_callbacks
 from hopwalk.learning.run import Run
+from hopwalk.utils.places import Place, open_place
 
 if TYPE_CHECKING:
     from hopwalk.learning.evaluation import Evaluation
@@ -58,6 +59,7 @@ __all__ = [
     "load_dataset",
     "load_scorer",
     "load_settings",
+    "open_place",
     "prepare",
     "reliability",
     "reproduce",
@@ -118,17 +120,22 @@ def train_scorer(
     callbacks: Sequence[Callback] = (),
     make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
+    place: Place | None = None,
+    processes: int | None = None,
 ) -> Run:
     """Train the scorer that the settings describe into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
     With `resume`, continue the run in the folder; if there is none, begin it; if it is finished, do nothing.
     `make_callbacks(plan)` gives callbacks for the plan of the training; that of propagation has a forecast. Of data that is not
-    split, `split.hold_out` is held out as dev.
+    split, `split.hold_out` is held out as dev. At a `place` of `open_place`, propagation is trained by so many `processes`, this
+    one included: by default one for every CPU. If one of them is lost, training goes on from the last checkpoint.
     """
-    from hopwalk.scorers.runs import train_into
+    from hopwalk.scorers.several import train_at
 
     settings = settings or Settings()
-    run, _ = train_into(
+    return train_at(
+        place,
+        processes,
         Path(out),
         hold_out(dataset, settings.split.hold_out, seed=settings.split.seed),
         settings,
@@ -137,7 +144,6 @@ def train_scorer(
         make_callbacks=make_callbacks,
         tensorboard=tensorboard,
     )
-    return run
 
 
 def train(
@@ -151,6 +157,8 @@ def train(
     resume: bool = False,
     make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
+    place: Place | None = None,
+    processes: int | None = None,
 ) -> Run:
     """Train a reasoner into a new run folder; Ctrl-C ends it early and leaves a usable run.
 
@@ -158,14 +166,25 @@ def train(
     arguments are for walkers. With a `scorer`, a run folder, that one is copied instead of training another. With `start`, the
     run folder of a walker, training begins with its parameters and its scorer; with `walker.epochs` 0 only how it answers
     changes: fan-out, beam, hops. With `resume`, continue the run in the folder. `make_callbacks(plan)` gives the callbacks of
-    each training.
+    each training. `place` and `processes` are for propagation, as for `train_scorer`.
     """
     settings = settings or Settings()
     if reasoner == "propagation":
         if scorer is not None or start is not None:
             raise SettingsError("a scorer to reward it and a run to start from are for walkers", remedy="Train a walker.")
         settings = changed(settings, {"scorer.model": "propagation"})
-        return train_scorer(dataset, settings, out=out, resume=resume, make_callbacks=make_callbacks, tensorboard=tensorboard)
+        return train_scorer(
+            dataset,
+            settings,
+            out=out,
+            resume=resume,
+            make_callbacks=make_callbacks,
+            tensorboard=tensorboard,
+            place=place,
+            processes=processes,
+        )
+    if (place is not None and not place.is_here) or processes is not None:
+        raise SettingsError("only propagation is trained on several processes", remedy="Train a walker on one.")
     from hopwalk.walker.runs import train_into
 
     return train_into(
@@ -226,12 +245,14 @@ def evaluate(
     directions: Directions | None = None,
     untrained_control: bool = False,
     as_asked: bool = False,
+    place: Place | None = None,
 ) -> dict[str, Evaluation]:
     """Rank the answers of a split, and write `evaluation-SPLIT.json` into the run's folder.
 
     The result has one entry, "policy" of a walker or "scorer"; `untrained_control` adds that of a walker with a random policy,
     as "untrained_policy", and `as_asked` the ranking by probability, as `ask` shows it. `complete_filter` filters test facts on
-    dev too (the paper's appendix). Scorers are asked in both directions, walkers for tails, unless `directions` says so.
+    dev too (the paper's appendix). Scorers are asked in both directions, walkers for tails,
+    unless `directions` says so. At a `place` of `open_place`, queries are ranked there.
     """
     from hopwalk.reasoning.evaluating import evaluate_run
 
@@ -242,6 +263,7 @@ def evaluate(
         directions=directions,
         untrained_control=untrained_control,
         as_asked=as_asked,
+        place=place,
     )
 
 
@@ -298,12 +320,13 @@ def tune(
     fixed: Sequence[str] = (),
     on_trial: OnTrial | None = None,
     make_callbacks: MakeCallbacks = no_callbacks,
+    place: Place | None = None,
 ) -> Tuned:
     """Search for better settings of propagation, of a "walker" or of the scorer whose model is `what`, by dev MRR.
 
     `study` is the SQLite file that keeps them; the same call continues it. `space` is "paper", "modern" or a TOML file; settings
     of it that are `fixed` stay. A walker's `scorer`, a run folder, is trained first if none is given. The best settings are
-    written as a preset.
+    written as a preset. At a `place` of `open_place`, trials are trained there, several at once.
     """
     from hopwalk.tuning.study import tune_into
 
@@ -319,6 +342,7 @@ def tune(
         fixed=fixed,
         on_trial=on_trial or (lambda *_: None),
         make_callbacks=make_callbacks,
+        place=place,
     )
 
 
@@ -336,8 +360,12 @@ def reproduce(
     only: Sequence[str] = (),
     mirror: Path | None = None,
     progress: Progress | None = None,
+    place: Place | None = None,
 ) -> Reproduced:
-    """Reproduce tables and figures of the paper ("table2", …, or "all"): train what is missing, write the report to `out`."""
+    """Reproduce tables and figures of the paper ("table2", …, or "all"): train what is missing, write the report to `out`.
+
+    At a `place` of `open_place`, the missing runs are trained there, several at once.
+    """
     from hopwalk.paper.running import reproduce as reproduce_paper
 
     return reproduce_paper(
@@ -353,4 +381,5 @@ def reproduce(
         only=only,
         mirror=mirror,
         progress=progress,
+        place=place,
     )

@@ -99,6 +99,22 @@ class MemoryLimitError(HopwalkError):
     """Memory ran out, or is sure to run out."""
 
 
+class ClusterError(HopwalkError):
+    """A Ray cluster, or a process of a training on several, cannot be reached, or was lost."""
+
+
+class ProcessLostError(ClusterError):
+    """A process of a training on several was lost; the run can be resumed."""
+
+
+class WorkError(HopwalkError):
+    """A piece of work failed in another process, with an error that is not one of ours; `traceback` is its text there."""
+
+    def __init__(self, problem: str, *, traceback: str) -> None:
+        super().__init__(problem, remedy="Report it, with the traceback.")
+        self.traceback = traceback
+
+
 def cut(text: str, most: int = MOST_CHARACTERS) -> str:
     """The text, without its middle if it is longer than `most` characters.
 

@@ -298,6 +298,7 @@ def complete(
     ] = None,
     above: Annotated[float, typer.Option(min=0, max=1, help="Minimum probability of a proposed fact.")] = 0.5,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    on: options.On = "local",
 ) -> None:
     """Propose missing facts for the whole graph, or for some relations, the most likely first.
 
@@ -311,15 +312,19 @@ def complete(
     - `hopwalk complete runs/umls --relation affects --relation causes --out new.parquet`
 
     - `hopwalk complete runs/umls --relation affects --heads viruses.txt`
+
+    - `hopwalk complete runs/umls --on ray`
     """
     reasoner = _loaded(run, None)
     chosen = None if heads is None else _heads_of(heads, reasoner)
-    with CountBar() as bar:
+    with options.place_of(on) as place, CountBar() as bar:
 
         def show(done: int, total: int, facts: int, stage: str) -> None:
             bar.show(done, total, f"{stage}: {done:,} of {total:,} queries, {facts:,} facts")
 
-        found = reasoner.complete(out, relations=relation or (), heads=chosen, above=above, resume=resume, on_progress=show)
+        found = reasoner.complete(
+            out, relations=relation or (), heads=chosen, above=above, resume=resume, on_progress=show, place=place
+        )
     rate = found.queries_of_session / max(found.seconds, 1e-9)
     facts, queries = counted(found.facts, "new fact"), counted(found.queries, "query")
     print_text(f"{out}: {facts} from {queries}, {rate:,.0f} queries per second")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from hopwalk.errors import HopwalkError
+from hopwalk.errors import HopwalkError, WorkError
 from hopwalk.utils.text import json_text
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ def print_error(error: HopwalkError) -> None:
     console(to_stderr=True).print(Text.assemble(("error: ", "bold red"), printable(f"{where}{error.problem}")))
     if error.remedy:
         console(to_stderr=True).print(printable(f"  {with_options(error.remedy)}"))
+    if isinstance(error, WorkError):
+        print_text(printable(error.traceback), to_stderr=True)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> None:

@@ -6,7 +6,8 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ import typer
 if TYPE_CHECKING:
     from hopwalk.config.settings import Settings
     from hopwalk.data.dataset import Dataset
+    from hopwalk.utils.places import Place
 
 Data = Annotated[
     str,
@@ -66,6 +68,10 @@ Labels = Annotated[Path | None, typer.Option(help="A table of readable names: la
 
 Threads = Annotated[
     int | None, typer.Option(min=1, max=1024, help="Threads to compute with; all cores if not given.", show_default=False)
+]
+On = Annotated[
+    str,
+    typer.Option("--on", metavar="PLACE", help="Where to work: local, ray, or ray:HOST:PORT, the address of a Ray cluster."),
 ]
 
 _READING: dict[str, Any] = {
@@ -168,6 +174,18 @@ def _reasoner(options: dict[str, Any]) -> str:
         remedy = f"Set {group}.queries (--set {group}.queries=NUMBER)."
         raise SettingsError("--epochs does not apply: this model is trained for a number of queries", remedy=remedy)
     return "scorer" if "scorer" in options else chosen
+
+
+@contextmanager
+def place_of(on: str) -> Iterator[Place]:
+    """The place that `--on` names; a line on standard error says what a cluster has."""
+    from hopwalk.cli.console import print_text
+    from hopwalk.utils.places import open_place
+
+    with open_place(on) as place:
+        if place.describe():
+            print_text(place.describe(), to_stderr=True)
+        yield place
 
 
 def is_run_folder(text: str) -> bool:

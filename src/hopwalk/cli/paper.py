@@ -52,6 +52,7 @@ def reproduce(
     plan: Annotated[bool, typer.Option("--plan", help="List the runs needed and their state, and stop.")] = False,
     runs: Annotated[Path | None, typer.Option(help="Folder of runs. Default: OUT/runs.", show_default=False)] = None,
     ledger: Annotated[Path | None, typer.Option(help="Folder of results. Default: OUT/ledger.", show_default=False)] = None,
+    on: options.On = "local",
     mirror: options.Mirror = None,
 ) -> None:
     """Reproduce the paper's tables and figures, in a report with our numbers beside the paper's (Markdown and HTML).
@@ -84,7 +85,7 @@ def reproduce(
         scope = scope_of(data or (), chosen, quick=quick, most_epochs=most_epochs)
         _print_plan(what, scope, only or (), ledger or out / "ledger")
         return
-    with TrainingProgress() as progress:
+    with options.place_of(on) as place, TrainingProgress() as progress:
         found = reproduce_paper(
             what,
             out=out,
@@ -97,7 +98,8 @@ def reproduce(
             most_epochs=most_epochs,
             only=only or (),
             mirror=mirror,
-            progress=RunProgress(progress),
+            progress=RunProgress(progress, are_several=not place.is_here),
+            place=place,
         )
     for path in found.report:
         print_text(f"{path}: written")
@@ -164,13 +166,16 @@ def _print_plan(what: list[str], scope: Scope, only: Sequence[str], ledger: Path
 
 
 class RunProgress:
-    """Progress of several runs: which one is trained, and the approximate time left."""
+    """Progress of several runs: which one is trained, and the approximate time left, unless several are trained at once."""
 
-    def __init__(self, progress: TrainingProgress) -> None:
-        self._progress, self._begun, self._done = progress, time.monotonic(), 0
+    def __init__(self, progress: TrainingProgress, *, are_several: bool = False) -> None:
+        self._progress, self._begun, self._done, self._are_several = progress, time.monotonic(), 0, are_several
 
     def on_run(self, number: int, total: int, spec: RunSpec) -> None:
         """Print a line for the run, and start new bars."""
+        if self._are_several:
+            print_text(f"run {number} of {total}: {spec.name}", to_stderr=True)
+            return
         self._progress.clear()
         elapsed = time.monotonic() - self._begun
         left = f", about {duration(elapsed / self._done * (total - self._done))} left" if self._done else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -64,6 +65,11 @@ def train(
         ),
     ] = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write the history for TensorBoard.")] = False,
+    on: options.On = "local",
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, help="With --on ray: processes that train propagation. [default: one for each CPU]"),
+    ] = None,
     mirror: options.Mirror = None,
 ) -> None:
     """Train a reasoner: propagation, or with --reasoner walker the paper's agent; or with --scorer any other scorer.
@@ -97,6 +103,8 @@ def train(
     from hopwalk.scorers.models import is_propagation
     from hopwalk.utils.text import fold_name
 
+    if _helps_another():
+        return
     dataset = api.load_dataset(data, settings(), mirror=mirror, make_progress_bar=download_bar)
     chosen = settings(dataset)
     if hold_out is not None:
@@ -111,11 +119,20 @@ def train(
         is_own = catalog.find(data) is None and "propagation.queries" not in fixed
         if minutes is not None or (is_own and is_propagation(chosen)):
             chosen = _within(dataset, chosen, minutes, folder, resume)
-        with TrainingProgress() as progress:
+        with options.place_of(on) as place, TrainingProgress() as progress:
             run = api.train_scorer(
-                dataset, chosen, out=folder, resume=resume, make_callbacks=progress.callbacks, tensorboard=tensorboard
+                dataset,
+                chosen,
+                out=folder,
+                resume=resume,
+                make_callbacks=progress.callbacks,
+                tensorboard=tensorboard,
+                place=place,
+                processes=processes,
             )
     else:
+        if on != "local" or processes is not None:
+            raise SettingsError("--on and --processes are for propagation", remedy="Train a walker without them.")
         if minutes is not None:
             remedy = "Leave it out, or limit the walker with --epochs."
             raise SettingsError("--minutes is for propagation", remedy=remedy)
@@ -141,6 +158,18 @@ def train(
     _print_end(run, was_finished)
     if run.status == "interrupted":
         raise typer.Exit(INTERRUPTED)
+
+
+def _helps_another() -> bool:
+    """Whether torchrun started this process beside another, which has the run folder; then it trains with that one first."""
+    if os.environ.get("RANK", "0") == "0" or "TORCHELASTIC_RUN_ID" not in os.environ:
+        return False
+    from hopwalk.learning.processes import gathered_by_torchrun
+    from hopwalk.scorers.runs import train_beside
+
+    with gathered_by_torchrun() as others:
+        train_beside(others)
+    return True
 
 
 def _within(dataset: Dataset, settings: Settings, minutes: float | None, folder: Path, resume: bool) -> Settings:
@@ -268,6 +297,7 @@ def evaluate(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="With --task facts: of the false facts. [default: 0]")] = None,
     as_json: options.Json = False,
+    on: options.On = "local",
 ) -> None:
     """Evaluate a run on a split: MRR and hits of tails and of both directions, by kind of query, with confidence intervals.
 
@@ -297,6 +327,8 @@ def evaluate(
 
     if task not in TASKS:
         raise SettingsError(f"there is no task {task!r}", remedy=f"Tasks are {' and '.join(TASKS)}.")
+    if on != "local" and (task == "facts" or faithfulness):
+        raise SettingsError("--on is for the ranking of answers", remedy="Leave it out.")
     of_facts = {"--negatives": negatives, "--num-negatives": num_negatives, "--seed": seed}
     if task == "facts":
         if complete or both or untrained_control or as_asked or reliability or faithfulness or queries is not None:
@@ -315,7 +347,7 @@ def evaluate(
     if queries is not None:
         raise SettingsError("--queries is for --faithfulness: an evaluation ranks all queries", remedy="Leave it out.")
     note_missing_digests(run)
-    with ranking_progress():
+    with options.place_of(on) as place, ranking_progress():
         found = api.evaluate(
             run,
             split,
@@ -323,6 +355,7 @@ def evaluate(
             directions="both" if both else None,
             untrained_control=untrained_control,
             as_asked=as_asked,
+            place=place,
         )
     if as_json:
         print_json({name: evaluation.to_dict() for name, evaluation in found.items()})

@@ -36,6 +36,7 @@ def tune(
     ] = None,
     pruner: Annotated[str, typer.Option(help="Pruner of bad trials: median, hyperband or none.")] = "median",
     as_json: options.Json = False,
+    on: options.On = "local",
     mirror: options.Mirror = None,
 ) -> None:
     """Search for better settings with Optuna, by dev MRR: of propagation, a walker or with --scorer a scorer. Test is never used.
@@ -61,10 +62,11 @@ def tune(
     what = reasoner if scorer is None else chosen.scorer.model
     path = study or Path("tuning") / f"{dataset.name}-{fold_name(what).replace(':', '-')}.db"
     scorer_run = reward if reward is not None and options.is_run_folder(reward) else None
-    with TrainingProgress() as progress:
+    with options.place_of(on) as place, TrainingProgress() as progress:
 
         def on_trial(number: int, total: int, values: Mapping[str, Any]) -> None:
-            progress.clear()
+            if place.is_here:  # else other trials are still shown
+                progress.clear()
             print_text(f"trial {number} of {total}: {_values_text(values)}", to_stderr=True)
 
         found = api.tune(
@@ -79,6 +81,7 @@ def tune(
             fixed=fixed,
             on_trial=on_trial,
             make_callbacks=progress.callbacks,
+            place=place,
         )
     print_json(found.to_dict()) if as_json else _print(found)
     if found.was_interrupted:

@@ -57,7 +57,11 @@ def dev_metrics(score_all_tails: ScoreAllTails, queries: Triples, known: KnownAn
     """The metrics of dev queries as a record of the history has them, `valid_mrr` among them; empty without queries."""
     if not len(queries):
         return {}
-    ranks = rank_answers(score_all_tails, queries, known, num_entities=num_entities)
+    return as_dev_metrics(rank_answers(score_all_tails, queries, known, num_entities=num_entities))
+
+
+def as_dev_metrics(ranks: Ranks) -> dict[str, Any]:
+    """The metrics of ranks of dev queries, as a record of the history has them."""
     return {f"valid_{name}": value for name, value in metrics(ranks).to_dict().items()}
 
 

@@ -138,6 +138,23 @@ class QuerySampler:
         return np.append(generator.choice(others, count, replace=False), tail).astype(np.int32)
 
 
+def some_tasks(tasks: Tasks, rows: slice) -> Tasks:
+    """Some of the queries of a batch, from the first of the rows to the last."""
+    first, last = rows.start, rows.stop
+
+    def part(offsets: Int64s, values: NDArray[Any]) -> tuple[Int64s, NDArray[Any]]:
+        return offsets[first : last + 1] - offsets[first], values[offsets[first] : offsets[last]]
+
+    return Tasks(
+        tasks.heads[rows],
+        tasks.relations[rows],
+        *part(tasks.hidden_offsets, tasks.hidden),
+        *part(tasks.target_offsets, tasks.targets),
+        *part(tasks.filtered_offsets, tasks.filtered),
+        tasks.seeds[rows],
+    )
+
+
 def plain_tasks(heads: NDArray[np.integer], relations: NDArray[np.integer], hidden: list[Int64s] | None = None) -> Tasks:
     """Queries to be scored, without answers; `hidden` are the sorted edges hidden from each."""
     nothing, ids = np.zeros(len(heads) + 1, dtype=np.int64), np.empty(0, dtype=np.int32)

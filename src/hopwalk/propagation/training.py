@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,11 +14,12 @@ from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError
 from hopwalk.learning.callbacks import Forecast
-from hopwalk.learning.metrics import dev_metrics
-from hopwalk.learning.ranking import filtered_answers, sample_queries, split_queries
+from hopwalk.learning.metrics import as_dev_metrics, dev_metrics
+from hopwalk.learning.processes import ALONE, Processes
+from hopwalk.learning.ranking import Ranks, filtered_answers, rank_answers, sample_queries, split_queries
 from hopwalk.learning.training import Learner, OnBatch
 from hopwalk.propagation.forecast import SECONDS_TO_MEASURE, memory_of_training
-from hopwalk.propagation.queries import QuerySampler
+from hopwalk.propagation.queries import QuerySampler, some_tasks
 from hopwalk.propagation.scorer import PropagationScorer
 
 
@@ -31,10 +33,13 @@ class PropagationLearner(Learner):
     name = "propagation"
     remedy = "Set a smaller propagation.learning_rate."
 
-    def __init__(self, scorer: PropagationScorer, dataset: Dataset, settings: PropagationSettings) -> None:
+    def __init__(
+        self, scorer: PropagationScorer, dataset: Dataset, settings: PropagationSettings, processes: Processes = ALONE
+    ) -> None:
         if not len(dataset.train):
             raise DataError(f"{dataset.name} has no training queries")
-        self.model, self.seed = scorer, settings.seed
+        processes.require_parts(settings.batch_size)
+        self.model, self.seed, self._processes = scorer, settings.seed, processes
         self.epochs, self.evaluate_every, self.patience = settings.evaluations, 1, settings.evaluations
         self._scorer, self._settings = scorer, settings
         self._sampler = QuerySampler(scorer.engine.graph, dataset, settings)
@@ -57,6 +62,7 @@ class PropagationLearner(Learner):
         first, last = (self._batches * part // self.epochs for part in (epoch - 1, epoch))
         averaged = [parameter.detach().clone() for parameter in self._scorer.model.parameters()]
         self._put(self._live)
+        self._processes.adopt([parameter.detach() for parameter in self._scorer.model.parameters()])
         total = 0.0
         for number in range(first, last):
             loss = self._step(number)
@@ -71,6 +77,7 @@ class PropagationLearner(Learner):
     def time_batches(self, seconds: float) -> float:
         """The mean seconds of a training batch, over at least one batch and about so many seconds; nothing is learnt from it."""
         before = [parameter.detach().clone() for parameter in self._scorer.model.parameters()]
+        processes, self._processes = self._processes, ALONE  # the others do not measure
         self._step(0)  # makes the optimizer's state, and workspaces that are large enough
         started, count = time.perf_counter(), 0
         while not count or time.perf_counter() - started < seconds:
@@ -79,7 +86,8 @@ class PropagationLearner(Learner):
         found = (time.perf_counter() - started) / count
         self._put(before)
         self._optimizer.state.clear()
-        return found
+        self._processes = processes
+        return found / processes.count
 
     def forecast(self) -> Forecast:
         """The memory of training, and the time between two evaluations on dev, from a few batches."""
@@ -91,18 +99,23 @@ class PropagationLearner(Learner):
 
     def _step(self, number: int) -> float:
         """One step of the optimizer on batch `number`."""
-        settings = self._settings
+        settings, processes = self._settings, self._processes
         progress = number / self._batches
         for group in self._optimizer.param_groups:
             warm_up = min(1.0, (number + 1) / settings.warm_up)
             group["lr"] = settings.learning_rate * warm_up * (1 - progress) ** settings.decay_power
         self._optimizer.zero_grad(set_to_none=True)
         tasks = self._sampler.batch(number * settings.batch_size, settings.batch_size)
+        own = processes.share_of(settings.batch_size)
+        tasks = tasks if processes.count == 1 else some_tasks(tasks, own)
         loss = self._scorer.model.mean_loss(self._scorer.engine, tasks, settings.negative_threshold, settings.edge_dropout)
+        loss = loss * (own.stop - own.start) / settings.batch_size if processes.count > 1 else loss
         loss.backward()
+        total = loss.detach()
+        processes.add_up([total, *(param.grad for param in self._scorer.model.parameters() if param.grad is not None)])
         torch.nn.utils.clip_grad_norm_(self._scorer.model.parameters(), settings.gradient_clip)
         self._optimizer.step()
-        return float(loss.detach())
+        return float(total)
 
     def _average(self, averaged: list[Tensor], number: int) -> None:
         """Move the averaged weights towards the present ones."""
@@ -115,7 +128,14 @@ class PropagationLearner(Learner):
             parameter.copy_(value)
 
     def measure(self) -> dict[str, Any]:
-        """The metrics of dev's tails."""
+        """The metrics of dev's tails; of several processes, each ranks a part of them."""
+        processes, dev = self._processes, self._dev
+        if processes.count > 1 and len(dev):
+            rows, found = processes.share_of(len(dev)), torch.zeros(2, len(dev), dtype=torch.float64)
+            own = rank_answers(self._scorer.compact_scores, dev[rows], self._known, num_entities=self._scorer.num_entities)
+            found[:, rows] = torch.from_numpy(np.stack([own.optimistic, own.pessimistic]))
+            processes.add_up([found])
+            return as_dev_metrics(Ranks(dev, *found.numpy()))
         return dev_metrics(self._scorer.compact_scores, self._dev, self._known, self._scorer.num_entities)
 
     def state(self) -> dict[str, Tensor]:

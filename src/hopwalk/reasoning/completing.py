@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 from hopwalk.data.addresses import is_address
 from hopwalk.data.exporting import n_triple
 from hopwalk.errors import HopwalkError, SettingsError
-from hopwalk.reasoning.models import AnswerModel
+from hopwalk.reasoning.models import AnswerModel, Floats
 from hopwalk.reasoning.proposals import FOUND, Found, Proposer, QueryGroups, labels_of
 from hopwalk.utils.files import (
     append_bytes,
@@ -48,6 +49,27 @@ OnProgress = Callable[[int, int, int, str], None]  # queries of the stage done, 
 
 
 @dataclass(frozen=True)
+class CompletionTask:
+    """What to complete: relations, or all of them; the heads to ask, or all that could have one; and the least probability."""
+
+    relation_ids: Sequence[int] = ()
+    head_ids: Sequence[int] | None = None
+    above: float = 0.5
+
+    def proposer(self, model: AnswerModel) -> Proposer:
+        """The proposer of these facts by a model; an error if the model has no paths."""
+        if not model.max_hops:
+            raise HopwalkError("an embedding model has no paths", remedy="Complete with a propagation model or a walker.")
+        return Proposer(model, self.relation_ids, self.head_ids, self.above)
+
+    def options(self, model: AnswerModel, queries: QueryGroups) -> dict[str, Any]:
+        """What a resumed run must have in common with the one before, for JSON."""
+        heads = "" if self.head_ids is None else hashlib.sha256(queries.facts.heads.tobytes()).hexdigest()
+        about = {"run": model.dataset.fingerprint, "relations": list(self.relation_ids), "above": self.above}
+        return about | {"queries": len(queries), "heads": heads}
+
+
+@dataclass(frozen=True)
 class Completed:
     """The number of queries and of proposed facts; the seconds and queries of this session, without those before resuming."""
 
@@ -60,47 +82,69 @@ class Completed:
 def complete_into(
     model: AnswerModel,
     target: Path,
+    task: CompletionTask,
     *,
-    relation_ids: Sequence[int] = (),
-    head_ids: Sequence[int] | None = None,
-    above: float = 0.5,
     resume: bool = False,
     on_progress: OnProgress = lambda *_: None,
 ) -> Completed:
     """Propose facts of all relations or some: ask whoever could be a head, and by the inverse whoever could be a tail.
 
-    New facts with a path are written, each once, if their probability is at least `above`; the most likely come first. With
-    `head_ids` only these heads are asked.
+    New facts with a path are written, each once, if they are probable enough; the most likely come first.
     """
-    if not model.max_hops:
-        raise HopwalkError("an embedding model has no paths", remedy="Complete with a propagation model or a walker.")
-    if is_address(str(target)):  # which is not repeated: it may have a password
-        raise SettingsError("complete writes to a file, not to an address", remedy="Give a file, and export it then.")
-    if target.suffix not in FORMATS:
-        raise SettingsError(f"the format of {target.name} is not known", remedy=f"File names end in {', '.join(FORMATS)}.")
-    proposer = Proposer(model, relation_ids, head_ids, above)
+    proposer = task.proposer(model)
+    require_table(target)
     queries = proposer.queries()
-    options = {"run": model.dataset.fingerprint, "relations": list(relation_ids), "above": above, "queries": len(queries)}
-    options |= {"heads": "" if head_ids is None else hashlib.sha256(queries.facts.heads.tobytes()).hexdigest()}
-    work = _Work(target, options, model.queries_at_once, on_progress)
+    work = _Work(target, task.options(model, queries), model.queries_at_once, on_progress)
     work.touch(resume)
     with locked(work.part):
         work.begin(resume)
-        work.run(ASKING, queries, lambda first, last: (proposer.ask(queries.batch(first, last)[0]).tobytes(), 0))
-        others = proposer.other_direction(work.found(ASKING))
-        work.run(PAIRING, others, lambda first, last: (proposer.look_up(*others.batch(first, last)).tobytes(), 0))
-        proposed, probabilities = proposer.proposals(work.found(PAIRING))
-        work.run(EXPLAINING, proposed, lambda first, last: _explained(proposer, proposed, probabilities, first, last))
+        for stage in range(len(STAGES)):
+            pieces = pieces_of(proposer, stage, queries, work.found(stage - 1) if stage else None)
+            work.run(stage, pieces.groups, partial(work_on, proposer, pieces))
         work.finish()
     return Completed(len(queries), work.facts, time.monotonic() - work.start, work.queries_of_session)
 
 
-def _explained(
-    proposer: Proposer, proposed: QueryGroups, probabilities: np.ndarray[Any, np.dtype[np.float64]], first: int, last: int
-) -> tuple[bytes, int]:
-    """The rows of the table for some queries."""
-    queries, tails = proposed.batch(first, last)
-    rows, place = [], int(proposed.offsets[first])
+def require_table(target: Path) -> None:
+    """An error if the table cannot be written in the format of its name."""
+    if is_address(str(target)):  # which is not repeated: it may have a password
+        raise SettingsError("complete writes to a file, not to an address", remedy="Give a file, and export it then.")
+    if target.suffix not in FORMATS:
+        raise SettingsError(f"the format of {target.name} is not known", remedy=f"File names end in {', '.join(FORMATS)}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """The queries of a stage; in the last one, the proposed facts with their probabilities [N]."""
+
+    stage: int
+    groups: QueryGroups
+    probabilities: Floats
+
+    def part(self, first: int, last: int) -> Pieces:
+        """Some of the queries."""
+        rows = slice(self.groups.offsets[first], self.groups.offsets[last])
+        return Pieces(self.stage, QueryGroups.of(self.groups.facts[rows]), self.probabilities[rows])
+
+
+def pieces_of(proposer: Proposer, stage: int, queries: QueryGroups, found: Found | None) -> Pieces:
+    """What a stage has to do, after what those before it have found."""
+    if found is None:
+        return Pieces(stage, queries, np.zeros(len(queries.facts)))
+    if stage == PAIRING:
+        others = proposer.other_direction(found)
+        return Pieces(stage, others, np.zeros(len(others.facts)))
+    return Pieces(stage, *proposer.proposals(found))
+
+
+def work_on(proposer: Proposer, pieces: Pieces, first: int, last: int) -> tuple[bytes, int]:
+    """What some queries of a stage give, and the number of facts in it: none before the last stage."""
+    queries, tails = pieces.groups.batch(first, last)
+    if pieces.stage == ASKING:
+        return proposer.ask(queries).tobytes(), 0
+    if pieces.stage == PAIRING:
+        return proposer.look_up(queries, tails).tobytes(), 0
+    rows, place, probabilities = [], int(pieces.groups.offsets[first]), pieces.probabilities
     for query, own, found in zip(queries, tails, proposer.reasons(queries, tails), strict=True):
         for tail, reason in zip(own, found, strict=True):
             if reason is not None:  # an ensemble also ranks what no path reaches
@@ -137,7 +181,6 @@ class _Work:
     def __post_init__(self) -> None:
         self.part = self.target.with_name(f"{self.target.name}.part")
         self.record = self.target.with_name(f"{self.target.name}.progress.json")
-        self.ordered = self.target.with_name(f"{self.target.name}.sorted")
 
     def touch(self, resume: bool) -> None:
         """Make the file if it is not there, so that it can be locked; errors if the names are taken."""
@@ -209,27 +252,34 @@ class _Work:
         return found
 
     def finish(self) -> None:
-        """Sort the rows, convert them to the format of the target's name, and remove the other files."""
+        """Write the target, and remove the other files."""
         if not self.target.exists():  # else the run was stopped between its last two steps
-            write_bytes(self.ordered, self._sorted_lines())
-            _convert(self.ordered, self.target)
-        for path in (self.ordered, self.part, self.record):
+            write_table(self.part, self.ends[PAIRING], self.target)
+        for path in (self.part, self.record):
             remove(path)
 
-    def _sorted_lines(self) -> Iterator[bytes]:
-        """The header, then the rows, the most likely first; of equally likely ones in the order of queries."""
-        yield ("\t".join(COLUMNS) + "\n").encode()
-        first, size = self.ends[PAIRING], self.part.stat().st_size
-        if first == size:
-            return
-        with self.part.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            content.seek(first)
-            starts, probabilities = [first], []
-            while line := content.readline():
-                starts.append(content.tell())
-                probabilities.append(float(line.split(b"\t")[3]))
-            for row in np.argsort(-np.array(probabilities), kind="stable"):
-                yield content[starts[row] : starts[row + 1]]
+
+def write_table(rows: Path, first: int, target: Path) -> None:
+    """Sort the rows of a file, which begin at byte `first`, and convert them to the format of the target's name."""
+    ordered = target.with_name(f"{target.name}.sorted")
+    write_bytes(ordered, _sorted_lines(rows, first))
+    _convert(ordered, target)
+    remove(ordered)
+
+
+def _sorted_lines(rows: Path, first: int) -> Iterator[bytes]:
+    """The header, then the rows, the most likely first; of equally likely ones in the order of queries."""
+    yield ("\t".join(COLUMNS) + "\n").encode()
+    if first == rows.stat().st_size:
+        return
+    with rows.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        content.seek(first)
+        starts, probabilities = [first], []
+        while line := content.readline():
+            starts.append(content.tell())
+            probabilities.append(float(line.split(b"\t")[3]))
+        for row in np.argsort(-np.array(probabilities), kind="stable"):
+            yield content[starts[row] : starts[row + 1]]
 
 
 def _convert(table: Path, target: Path) -> None:

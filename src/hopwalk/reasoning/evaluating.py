@@ -15,9 +15,11 @@ from hopwalk.learning.run import Run
 from hopwalk.reasoning.faithfulness import BETWEEN, NAMES, NEARBY, PATHS, Faithfulness, measure_faithfulness
 from hopwalk.reasoning.loading import load_model
 from hopwalk.reasoning.probabilities import asked_scores
+from hopwalk.reasoning.sharding import ranks_on
 from hopwalk.reasoning.walker_model import WalkerModel
 from hopwalk.scorers.card import reliability_svg
 from hopwalk.utils.charts import Series, line_chart
+from hopwalk.utils.places import Place
 from hopwalk.walker.runs import PROBABILITY_QUERIES, untrained
 
 POLICY, SCORER = "policy", "scorer"  # what ranks: a walker's policy, or a scorer
@@ -34,13 +36,15 @@ def evaluate_run(
     directions: Directions | None = None,
     untrained_control: bool = False,
     as_asked: bool = False,
+    place: Place | None = None,
 ) -> dict[str, Evaluation]:
     """The evaluation of a run, as "policy" of a walker or "scorer", also written to `evaluation-SPLIT.json` in its folder.
 
     With `untrained_control` a walker is evaluated again with a random policy, as "untrained_policy": what is as good without
     training is not the policy's merit. With `as_asked` answers are ranked once more as `ask` shows them, by the probability that
     sees facts from both ends, as "as_asked"; that takes about twenty times as long. Scorers are asked in both directions, walkers
-    for tails, unless `directions` says so.
+    for tails, unless `directions` says so. At a `place` that is not this process, queries are ranked
+    there in shards, but not as asked.
     """
     run = _open(path, split)
     model = load_model(run)
@@ -52,10 +56,13 @@ def evaluate_run(
         if not isinstance(model, WalkerModel):
             raise SettingsError("the untrained control is for walkers", path=path, remedy="Leave it out for a scorer.")
         scores[UNTRAINED_POLICY] = untrained(model.decoder, run.dataset).scores
-    found = {
-        name: evaluate_split(score, run.dataset, split, complete_filter=complete_filter, directions=directions)
-        for name, score in scores.items()
-    }
+    found = {}
+    for name, score in scores.items():
+        rank = None
+        if place is not None and not place.is_here and name != AS_ASKED:
+            by_untrained = name == UNTRAINED_POLICY
+            rank = partial(ranks_on, place, run, split=split, complete_filter=complete_filter, by_untrained=by_untrained)
+        found[name] = evaluate_split(score, run.dataset, split, complete_filter=complete_filter, directions=directions, rank=rank)
     suffix = "-complete" if complete_filter and split == "valid" else ""
     with run.adding():
         run.write_json(f"evaluation-{split}{suffix}.json", {name: evaluation.to_dict() for name, evaluation in found.items()})

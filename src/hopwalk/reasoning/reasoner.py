@@ -12,7 +12,7 @@ from hopwalk.data.kinds import Kinds
 from hopwalk.errors import SettingsError
 from hopwalk.learning.run import Run
 from hopwalk.reasoning.asking import answer_queries
-from hopwalk.reasoning.completing import Completed, OnProgress, complete_into
+from hopwalk.reasoning.completing import Completed, CompletionTask, OnProgress, complete_into
 from hopwalk.reasoning.connecting import PathsBetween, paths_between
 from hopwalk.reasoning.explaining import explain_fact
 from hopwalk.reasoning.facts import LabelledFact, add_facts, read_facts
@@ -24,7 +24,9 @@ from hopwalk.reasoning.profiles import Profile, Profiler, RelationFacts
 from hopwalk.reasoning.proposing import Proposals, propose
 from hopwalk.reasoning.results import Answers, ShownExplanation
 from hopwalk.reasoning.rule_mining import UsedRule, used_rules
+from hopwalk.reasoning.sharding import complete_on
 from hopwalk.reasoning.values import INVERSE, fact_text
+from hopwalk.utils.places import Place
 from hopwalk.utils.text import counted
 
 MOST_FACTS_OF_KINDS = 5_000_000  # for more, kinds of entities would take too long to compare
@@ -193,21 +195,26 @@ class Reasoner:
         above: float = 0.5,
         resume: bool = False,
         on_progress: OnProgress | None = None,
+        place: Place | None = None,
     ) -> Completed:
         """Write missing facts to a .tsv, .parquet or .nt file, the most likely first, with their best path and its rule.
 
         All entities that could be heads of a relation are asked, and by its inverse all that could be tails; or the `heads`
-        given. A fact is written once, if its probability is at least `above`. With `resume`, an interrupted run continues.
+        given. A fact is written once, if its probability is at least `above`. With `resume`, an interrupted run continues. At a
+        `place` of `hopwalk.open_place`, the work is done there in shards; the file is the same.
         """
-        return complete_into(
-            self.model,
-            Path(out),
-            relation_ids=[self.names.relation_id(relation) for relation in relations],
-            head_ids=None if heads is None else [self.names.entity_id(head) for head in heads],
-            above=above,
-            resume=resume,
-            on_progress=on_progress or (lambda *_: None),
+        task = CompletionTask(
+            [self.names.relation_id(relation) for relation in relations],
+            None if heads is None else [self.names.entity_id(head) for head in heads],
+            above,
         )
+        report = on_progress or (lambda *_: None)
+        if place is None or place.is_here:
+            return complete_into(self.model, Path(out), task, resume=resume, on_progress=report)
+        trained_on = self.run.dataset.with_valid_in_training() if self.run.trained_on_valid else self.run.dataset
+        if trained_on.fingerprint != self.dataset.fingerprint:
+            raise SettingsError("facts were added to this reasoner, and a cluster has none of them", remedy="Complete it here.")
+        return complete_on(place, self.run, self.model, Path(out), task, resume=resume, on_progress=report)
 
     def with_facts(self, facts: str | Path | Iterable[LabelledFact], *, source: Path | None = None) -> Reasoner:
         """The reasoner with more facts, from a file or as `(head, relation, tail)`; this one is unchanged.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from hopwalk.errors import RunError, SettingsError
 from hopwalk.learning.calibration import Calibration, calibrate, calibration_of, measure_reliability
 from hopwalk.learning.callbacks import Callback, MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
 from hopwalk.learning.probability import probability_about
+from hopwalk.learning.processes import ALONE, Gather, Processes, alone
 from hopwalk.learning.run import FINISHED, Run, copy_run, refuse_used_folder
 from hopwalk.learning.scorer import PathScorer, Scorer
 from hopwalk.learning.training import Learner, best_arrays, load_arrays, train
@@ -24,6 +26,7 @@ from hopwalk.scorers.models import PROPAGATION, build_any_scorer, has_rules, is_
 from hopwalk.scorers.path_ensemble import PathEnsemble
 from hopwalk.scorers.training import ScorerLearner
 from hopwalk.utils.files import locked
+from hopwalk.utils.packing import pack, unpack
 
 SCORER, ENSEMBLE = "scorer", "ensemble"  # kinds of runs
 
@@ -38,27 +41,44 @@ def train_into(
     make_callbacks: MakeCallbacks = no_callbacks,
     tensorboard: bool = False,
     scorer: Scorer | None = None,
+    gather: Gather = alone,
 ) -> tuple[Run, Scorer]:
     """Train a scorer into a run folder, or resume its run; returns the finished or interrupted run, and its scorer.
 
     `scorer` is the untrained scorer of these settings, if it was built already. `make_callbacks(plan)` gives callbacks for the
-    plan of this training, with a forecast if there is one.
+    plan of this training, with a forecast if there is one. `gather` gathers the processes that train propagation together.
     """
+    if gather is not alone and not is_propagation(settings):
+        raise SettingsError("only propagation is trained on several processes", remedy="Train other models on one.")
     scorer = scorer or build_any_scorer(dataset, settings)
     callbacks = [*callbacks, TensorBoard(path / "tensorboard")] if tensorboard else callbacks
-    with locked(path):
+    with gather() as processes, locked(path):
         run = Run.find(path, dataset, settings, kind=SCORER, groups=setting_groups(settings)) if resume else None
         run = run or Run.begin(path, dataset, settings, kind=SCORER, resume=resume)
+        processes.send(pack(path) if processes.count > 1 and not run.is_finished else None)
         if run.is_finished:
             return run, load_scorer(path)
         trained_on = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
-        learner = _learner(scorer, trained_on, settings)
+        learner = _learner(scorer, trained_on, settings, processes)
         if make_callbacks is not no_callbacks:
             callbacks = [*callbacks, *make_callbacks(replace(training_plan(settings), forecast=learner.forecast()))]
         outcome = train(run, learner, callbacks)
         if outcome is not None:
             describe(run, scorer, trained_on, outcome)
         return run, scorer
+
+
+def train_beside(processes: Processes) -> None:
+    """Train with the others, as process 0 says; what it would write goes to a temporary folder."""
+    files = processes.send(None)
+    if files is None:
+        return
+    with tempfile.TemporaryDirectory(prefix="hopwalk-") as folder:
+        unpack(files, Path(folder))
+        run = Run.open(folder)
+        dataset, settings = run.dataset, run.settings
+        trained_on = dataset.with_valid_in_training() if settings.scorer.train_on_valid else dataset
+        train(run, _learner(build_any_scorer(dataset, settings), trained_on, settings, processes))
 
 
 def setting_groups(settings: Settings) -> list[str]:
@@ -79,7 +99,7 @@ def training_plan(settings: Settings) -> TrainingPlan:
     return TrainingPlan(SCORER, settings.ntp.epochs if is_ntp(settings) else settings.scorer.epochs)
 
 
-def _learner(scorer: Scorer, dataset: Dataset, settings: Settings) -> Learner:
+def _learner(scorer: Scorer, dataset: Dataset, settings: Settings, processes: Processes = ALONE) -> Learner:
     if isinstance(scorer, TrainableScorer):
         return ScorerLearner(scorer, dataset, settings.scorer)
     from hopwalk.propagation.rule_scorer import RuleScorer
@@ -94,7 +114,7 @@ def _learner(scorer: Scorer, dataset: Dataset, settings: Settings) -> Learner:
     if isinstance(scorer, NtpScorer):
         return NtpLearner(settings.scorer.model, scorer, dataset, settings.ntp)
     assert isinstance(scorer, PropagationScorer)
-    return PropagationLearner(scorer, dataset, settings.propagation)
+    return PropagationLearner(scorer, dataset, settings.propagation, processes)
 
 
 def describe(run: Run, scorer: Scorer, dataset: Dataset, outcome: dict[str, Any]) -> None:

@@ -20,11 +20,15 @@ from hopwalk.errors import DataError, DivergedError, MissingPackageError, SavedF
 from hopwalk.learning.callbacks import MakeCallbacks, no_callbacks
 from hopwalk.learning.run import Run
 from hopwalk.scorers import runs as scorer_runs
+from hopwalk.tuning.elsewhere import run_trials_at
 from hopwalk.tuning.spaces import WALKER, Choice, Space, load_space, space_json
 from hopwalk.utils.charts import bar_chart
 from hopwalk.utils.files import write_text
+from hopwalk.utils.packing import pack
+from hopwalk.utils.places import Place
 from hopwalk.utils.text import fold_name
 from hopwalk.walker import runs as walker_runs
+from hopwalk.walker.remote import Training, packed_run
 
 if TYPE_CHECKING:
     import optuna
@@ -97,10 +101,12 @@ def tune_into(
     fixed: Sequence[str] = (),
     on_trial: OnTrial = lambda *_: None,
     make_callbacks: MakeCallbacks = no_callbacks,
+    place: Place | None = None,
 ) -> Tuned:
     """Search for settings with the best dev MRR until the study has so many trials; test is never used.
 
     `what` is "walker" or the model of a scorer. A folder beside the file holds the runs of the trials; only the best one is kept.
+    At a `place` that is not this process, several trials are trained at once.
     """
     if not len(dataset.valid):
         remedy = "Split the data (`hopwalk data split`), and tune on the folder that it writes."
@@ -114,10 +120,13 @@ def tune_into(
     dimensions = load_space(space, what, settings, fixed)
     seed = settings.walker.seed if what == WALKER else settings.scorer.seed
     study = _study(study_path, pruner, _identity(dataset, settings, what, dimensions, scorer_run))
-    search = _Search(study, study_path.with_suffix(""), dataset, settings, what, dimensions, make_callbacks)
+    search = Search(study, study_path.with_suffix(""), dataset, settings, what, dimensions, make_callbacks)
     was_interrupted = False
     try:
         search.prepare(scorer_run)
+        if place is not None and not place.is_here:
+            is_done = run_trials_at(place, search, dataset, partial(_seed, seed), trials, on_trial, make_callbacks)
+            return search.result(study_path, not is_done)
         while (done := len(search.done)) < trials:
             if not search.run_trial(_seed(seed, done), partial(on_trial, done + 1, trials)):
                 was_interrupted = True
@@ -190,7 +199,7 @@ def _study(path: Path, pruner: Pruner, identity: Mapping[str, str]) -> optuna.St
     return study
 
 
-class _Search:
+class Search:
     """A study, and the training of its trials."""
 
     def __init__(
@@ -237,28 +246,49 @@ class _Search:
 
     def run_trial(self, seed: int, on_values: Callable[[Mapping[str, Any]], None]) -> bool:
         """Run one trial; False if it was interrupted, and must be resumed."""
-        optuna = _optuna()
-        self._study.sampler = optuna.samplers.TPESampler(seed=seed)
+        trial, values, folder = self.ask(seed)
+        on_values(values)
+        run = None
+        try:
+            run = self._train(folder, changed(self._settings, values), trial)
+        except (_optuna().TrialPruned, DivergedError):
+            pass
+        if run is not None and not run.is_finished:
+            return False
+        self.tell(trial, run)
+        return True
+
+    def ask(self, seed: int, *, at_once: bool = False) -> tuple[optuna.Trial, dict[str, Any], Path]:
+        """The next trial, its values and the folder of its run; `at_once`: it does not wait for those under way."""
+        self._study.sampler = _optuna().samplers.TPESampler(seed=seed, constant_liar=at_once)
         trial = self._study.ask()
         values = {name: _suggested(trial, name, found) for name, found in self._space.items()}
         folder = self._folder / "trials" / trial.user_attrs.get("folder", f"trial-{trial.number}")
         trial.set_user_attr("folder", folder.name)
-        on_values(values)
-        try:
-            run = self._train(folder, changed(self._settings, values), trial)
-        except (optuna.TrialPruned, DivergedError):
+        return trial, values, folder
+
+    def tell(self, trial: optuna.Trial, run: Run | None) -> None:
+        """End a trial with its finished run; without one, it was pruned or diverged."""
+        if run is None:
             self._study.tell(trial, state=self._states.PRUNED)
         else:
-            if not run.is_finished:
-                return False
             trial.set_user_attr("epochs", run.about["epochs"])
             self._study.tell(trial, float(run.about["valid_mrr"]))
         self._keep_the_best()
-        return True
+
+    def training(self, folder: Path, values: Mapping[str, Any]) -> Training:
+        """The training of a trial, to be sent elsewhere with what there is of its run."""
+        scorer = pack(self._scorer) if self._what == WALKER and self._scorer is not None else None
+        kind: Literal["walker", "scorer"] = "walker" if self._what == WALKER else "scorer"
+        return Training(folder.name, kind, self._dataset.name, changed(self._settings, values), packed_run(folder), scorer)
+
+    def pruning(self, trial: optuna.Trial, folder: Path) -> PruningCallback:
+        """Decides about a trial that is trained elsewhere."""
+        return PruningCallback(trial, folder)
 
     def _train(self, folder: Path, settings: Settings, trial: optuna.Trial) -> Run:
         if self._what != WALKER:
-            callbacks = [_PruningCallback(trial, folder), *self._make_callbacks(scorer_runs.training_plan(settings))]
+            callbacks = [PruningCallback(trial, folder), *self._make_callbacks(scorer_runs.training_plan(settings))]
             return scorer_runs.train_into(folder, self._dataset, settings, resume=True, callbacks=callbacks)[0]
         return walker_runs.train_into(
             folder,
@@ -266,7 +296,7 @@ class _Search:
             settings,
             scorer_run=self._scorer,
             resume=True,
-            make_callbacks=lambda plan: [_PruningCallback(trial, folder), *self._make_callbacks(plan)],
+            make_callbacks=lambda plan: [PruningCallback(trial, folder), *self._make_callbacks(plan)],
         )
 
     def _keep_the_best(self) -> None:
@@ -323,7 +353,7 @@ def _as_trial(trial: optuna.trial.FrozenTrial, states: Any) -> Trial:
     return Trial(trial.number, value, int(trial.user_attrs.get("epochs", epochs)), was_pruned, trial.params)
 
 
-class _PruningCallback:
+class PruningCallback:
     """A callback that prunes a trial that does worse than others did."""
 
     def __init__(self, trial: optuna.Trial, folder: Path) -> None:
@@ -337,9 +367,13 @@ class _PruningCallback:
 
     def on_evaluation(self, record: Mapping[str, Any]) -> None:
         """Report the best dev MRR so far; prune the trial if others had more after as many epochs."""
-        self._report(record)
-        if self._trial.should_prune():
+        if self.should_end(record):
             raise _optuna().TrialPruned
+
+    def should_end(self, record: Mapping[str, Any]) -> bool:
+        """Report the best dev MRR so far; whether others had more after as many epochs."""
+        self._report(record)
+        return bool(self._trial.should_prune())
 
     def _report(self, record: Mapping[str, Any]) -> None:
         self._best = max(self._best, float(record["valid_mrr"]))
