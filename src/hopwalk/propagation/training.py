@@ -16,7 +16,7 @@ from hopwalk.learning.callbacks import Forecast
 from hopwalk.learning.metrics import dev_metrics
 from hopwalk.learning.ranking import filtered_answers, sample_queries, split_queries
 from hopwalk.learning.training import Learner, OnBatch
-from hopwalk.propagation.forecast import SECONDS_TO_MEASURE, memory_of_training
+from hopwalk.propagation.forecast import SECONDS_TO_MEASURE, memory_of_training, require_memory_to_train
 from hopwalk.propagation.queries import QuerySampler
 from hopwalk.propagation.scorer import PropagationScorer
 
@@ -34,6 +34,7 @@ class PropagationLearner(Learner):
     def __init__(self, scorer: PropagationScorer, dataset: Dataset, settings: PropagationSettings) -> None:
         if not len(dataset.train):
             raise DataError(f"{dataset.name} has no training queries")
+        require_memory_to_train(settings, scorer.relation_ids.num_directed)
         self.model, self.seed = scorer, settings.seed
         self.epochs, self.evaluate_every, self.patience = settings.evaluations, 1, settings.evaluations
         self._scorer, self._settings = scorer, settings

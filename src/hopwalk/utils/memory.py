@@ -50,9 +50,9 @@ def _free_on_machine() -> int | None:
         return None
 
 
-def require_memory(needed: int, purpose: str, *, path: str = "") -> None:
+def require_memory(needed: int, purpose: str, *, path: str = "", remedy: str = "read a part of the facts") -> None:
     """Raise an error if so many bytes are not there. For libraries that end the process when an allocation fails."""
     free = available_bytes()
     if free is not None and needed > free:
         problem = f"{purpose} takes about {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
-        raise MemoryLimitError(problem, path=path or None, remedy="Give the process more memory, or read a part of the facts.")
+        raise MemoryLimitError(problem, path=path or None, remedy=f"Give the process more memory, or {remedy}.")
