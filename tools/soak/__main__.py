@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import select
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from tools.soak.worker import prepare_process, run_case
 PARTS = {"kills": 0.45, "damages": 0.2, "inputs": 0.35}  # shares of the time
 TURN = 60.0  # seconds in which each part has its turn
 MOST_SECONDS = 900.0  # of a case: longer is a failure
-SLOW_SECONDS = 30.0  # of a malformed input: longer is a failure
+SLOW_SECONDS = 30.0  # of the processor, of a malformed input: longer is a failure
 MOST_MEMORY_MB = 4000
 RESULTS = Path(__file__).parents[2] / "results" / "soak.json"
 
@@ -190,7 +191,8 @@ def main() -> None:
             print(json.dumps(asdict(run_case(part, given.seed, int(number), scratch)), indent=1))
             return
         report = Report(given.seed)
-        with under_load(report, scratch, given.clients, given.rate, given.server_seconds):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with under_load(report, scratch, given.clients, given.rate, given.server_seconds), suppress(KeyboardInterrupt):
             soak(report, scratch, given.minutes, {part: PARTS[part] for part in given.parts}, given.first)
     content = {"command": f"make soak MINUTES={given.minutes:g} SEED={given.seed}", **report.content()}
     print(json.dumps({name: content[name] for name in ("minutes", "counts", "slowest_seconds", "peak_mb")}, indent=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,8 @@ def make(scratch: Path) -> None:
     for model in ("distmult", "complex"):
         api.train_scorer(schools.SCHOOL, scorer_settings(model), out=bases / model)
     api.combine_scorers([bases / "distmult", bases / "complex"], out=bases / "ensemble")
-    try:
+    with suppress(Stopped):
         train_walker(village, walker_settings(), out=bases / "stopped", make_callbacks=watching("walker", StopAt(2, 2)))
-    except Stopped:
-        pass
     for name in ("walker", "ensemble", "conve"):
         shutil.copytree(OLD / name, bases / f"old-{name}")
     (bases / DONE).touch()

@@ -1,4 +1,4 @@
-"""Malformed inputs of every reader: files of facts in all formats, settings, queries, commands, results, progress of completing."""
+"""Malformed inputs of every reader: facts in all formats, settings, queries, commands, results, progress of completing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from tests.support.fuzzing import MINERVA, OPENKE, WHOLE_FILES, check_round_trip, load, load_files
 
@@ -39,11 +40,21 @@ FACTS: dict[str, dict[str, bytes]] = {
     "MINERVA": MINERVA,
 }
 PARQUET = {"facts.parquet": WHOLE_FILES["facts.parquet"]}
-READ = [
+READ: list[dict[str, Any]] = [
     *({}, {}, {}, {"fold_inverses": False}, {"header": "yes"}, {"header": "no"}, {"quote": "yes"}, {"separator": ","}),
     *({"columns": "1,2,3"}, {"columns": "tail,relation,head"}, {"format": "table"}, {"format": "triples"}, {"format": "rdf"}),
 ]
-SPACE = b"[propagation]\nwidth = [8, 16]\n\n[propagation.learning_rate]\nlow = 0.001\nhigh = 0.1\nlog = true\n\n[walker]\nrollouts = [1]\n"
+SPACE = b"""[propagation]
+width = [8, 16]
+
+[propagation.learning_rate]
+low = 0.001
+high = 0.1
+log = true
+
+[walker]
+rollouts = [1]
+"""
 QUERIES = b"child 0\tuncle\nmother 1\tbrother\nchild 2\tmother\n"
 LABELLED = b"child 0\tuncle\tman 1\t+\nchild 0\tuncle\tman 2\t-\n"
 NEW_FACTS = b"child 0\tknows\tman 1\nnewcomer\tmother\tmother 1\n"
