@@ -34,11 +34,12 @@ browser:  ## Install Debian's chromium and axe-core for the tests of the page, i
 	@if [ ! -f $(AXE) ] && command -v npm > /dev/null; then npm install --silent --no-audit --no-fund --prefix .node axe-core@4.14.0 > /dev/null; fi; \
 	[ -f $(AXE) ] || echo "no axe-core: the tests of accessibility are skipped"
 
-check: $(VENV)/.installed-dev  ## Formatting, lint, types, import contract, docs
+check: $(VENV)/.installed-dev  ## Formatting, lint, types, import contract, licences of dependencies, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tools.licences
 	$(MAKE) --no-print-directory docs
 
 docs: $(VENV)/.installed-dev  ## Build the documentation, warnings are errors

@@ -31,7 +31,7 @@ PROJECT = Path(__file__).parent.parent
 CONSTRAINTS = PROJECT / "constraints.txt"
 FOLDER = PROJECT / "requirements"
 HEAD = "# Made by `make hashes` from constraints.txt: do not edit. The set-up installs only files with these hashes.\n"
-BUILDING = {"hatchling", "packaging", "pathspec", "pluggy", "trove-classifiers"}  # the package itself
+BUILDING = {"editables", "hatchling", "packaging", "pathspec", "pluggy", "trove-classifiers"}  # the package itself
 BACKPORTS = ' ; python_version < "3.14"'  # of what Python has itself from then on
 
 

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -49,10 +50,21 @@ class Tally:
 class Session:
     """One server and its clients."""
 
-    def __init__(self, address: str, pid: int, random: Random, clients: int, rate: float) -> None:
+    def __init__(
+        self,
+        address: str,
+        pid: int,
+        random: Random,
+        clients: int,
+        rate: float,
+        *,
+        runs: Sequence[str] = RUNS,
+        is_hostile: bool = True,
+    ) -> None:
         self._host, port = address.removeprefix("http://").rstrip("/").split(":")
         self._port, self._pid, self._random = int(port), pid, random
-        self._clients, self._rate = clients, rate
+        self._clients, self._rate, self._is_hostile = clients, rate, is_hostile
+        self._runs = list(runs)
         self._expected: dict[bytes, Any] = {}
         self._stopped = float("inf")
         self.tally = Tally()
@@ -63,7 +75,7 @@ class Session:
         return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
     def _ask(self) -> bytes:
-        (head, relation), run = self._random.choice(QUERIES), self._random.choice(RUNS)
+        (head, relation), run = self._random.choice(QUERIES), self._random.choice(self._runs)
         return self._request("POST", "/api/v1/ask", {"run": run, "head": head, "relation": relation, "k": 3})
 
     async def run(self, seconds: float) -> None:
@@ -99,6 +111,8 @@ class Session:
         for _ in range(self._random.randint(1, 50)):
             await asyncio.sleep(self._random.expovariate(self._rate / self._clients) if self._rate else 0)
             chance = self._random.random()
+            if not self._is_hostile:
+                chance = 1.0
             if chance < 0.06:
                 await self._hostile(reader, writer, spoilt_bytes(self._ask(), self._random))
                 return
@@ -186,15 +200,18 @@ def _resident_mb(pid: int) -> float:
     return round(pages * 4096 / 1e6, 1)
 
 
-def serve_and_load(folders: list[Path], random: Random, clients: int, rate: float, seconds: float) -> Tally:
-    """The tally of one server with its clients."""
+def serve_and_load(
+    folders: list[Path], random: Random, clients: int, rate: float, seconds: float, *, is_hostile: bool = True
+) -> Tally:
+    """The tally of one server with its clients; `rate` is that of all their requests, 0: as many as they can."""
+    names = [folder.name for folder in folders]
     command = [sys.executable, "-m", "hopwalk", "serve", *map(str, folders), "--port", "0", "--threads", "1"]
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
     ):
         try:
-            session = Session(_address(process.stdout), process.pid, random, clients, rate)
+            session = Session(_address(process.stdout), process.pid, random, clients, rate, runs=names, is_hostile=is_hostile)
             asyncio.run(session.run(seconds))
             process.wait(MOST_SECONDS)
         finally:

@@ -111,10 +111,12 @@ def _queries_of(file: Path) -> Iterator[tuple[int, tuple[str, str]]]:
     is_stdin = str(file) == "-"
     name = "standard input" if is_stdin else file
     try:
-        content = sys.stdin.buffer.read() if is_stdin else read_bytes(file, MOST_QUERY_BYTES)
+        content = sys.stdin.buffer.read(MOST_QUERY_BYTES + 1) if is_stdin else read_bytes(file, MOST_QUERY_BYTES)
     except OSError as error:
         remedy = "Give a file with a query on each line, or - for standard input."
         raise DataError(f"the queries cannot be read: {error.strerror}", path=file, remedy=remedy) from None
+    if len(content) > MOST_QUERY_BYTES:
+        raise DataError("there are too many queries for one call", path=name, remedy="Give a part of them.")
     number = 0
     for number, encoded in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
         try:
