@@ -12,7 +12,7 @@ from benchmarks import shapes
 def test_shapes_have_their_facts(tmp_path: Path, name: str):
     shapes.write_shape(tmp_path / "facts.tsv", name, 200)
     dataset = hopwalk.load_dataset(tmp_path / "facts.tsv")
-    assert 0.9 * 190 <= len(dataset.facts) <= 200
+    assert 150 <= len(dataset.facts) <= 200  # some random ones are the same
     largest = {"star": 200, "chain": 2, "clique": 19, "bipartite": 14}
     assert name not in largest or dataset.degrees.max() == largest[name]
     assert name != "200,000 relations" or len(dataset.relations) == 200

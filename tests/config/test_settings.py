@@ -76,7 +76,7 @@ def test_changed_is_validated():
         changed(Settings(), {"walk.hop": 2})
 
 
-@pytest.mark.parametrize(("name", "field"), declared_fields())
+@pytest.mark.parametrize(("name", "field"), list(declared_fields()))
 def test_every_setting_has_an_upper_bound(name: str, field: FieldInfo):
     if field.annotation is bool or get_origin(field.annotation) is Literal:
         return

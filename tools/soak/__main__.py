@@ -21,7 +21,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import describe_machine
+from benchmarks.machine import PROJECT, describe_machine
+from benchmarks.results import fill_in, load_results, markdown_table
 
 from tools.soak.worker import prepare_process, run_case
 
@@ -30,7 +31,8 @@ TURN = 60.0  # seconds in which each part has its turn
 MOST_SECONDS = 900.0  # of a case: longer is a failure
 SLOW_SECONDS = 30.0  # of the processor, of a malformed input: longer is a failure
 MOST_MEMORY_MB = 4000
-RESULTS = Path(__file__).parents[2] / "results" / "soak.json"
+RESULTS = PROJECT / "results" / "soak.json"
+PAGE = PROJECT / "docs" / "threat-model.md"
 
 
 @dataclass
@@ -165,6 +167,23 @@ def _line(report: Report) -> str:
     )
 
 
+def with_table(page: str) -> str:
+    """The text of the page with the counts of the last recorded soak."""
+    found = load_results(RESULTS)
+    if not found:
+        return fill_in(page, "soak", "No long run is recorded yet.")
+    counts, titles = found["counts"], ["minutes", "kills", "resumed to the same bits", "damaged runs", "malformed inputs"]
+    load = [
+        ("requests", "requests"),
+        ("malformed requests", "malformed requests"),
+        ("servers stopped", "servers stopped under load"),
+    ]
+    cells = [f"{found['minutes']:g}", *(f"{counts.get(name, 0):,}" for name in ("kills", "resumed", "damages", "inputs"))]
+    cells += [f"{counts.get(f'load: {name}', 0):,}" for _, name in load]
+    rows = [[*titles, *(title for title, _ in load), "failures"], [*cells, str(len(found["failures"]))]]
+    return fill_in(page, "soak", markdown_table(rows, text_columns=0))
+
+
 def main() -> None:
     """Soak, print counts, write failures and, with --record, the results; exit code 1 if anything failed."""
     parser = argparse.ArgumentParser(prog="tools.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -178,8 +197,12 @@ def main() -> None:
     parser.add_argument("--repeat", metavar="PART:NUMBER", help="do this case only")
     parser.add_argument("--scratch", type=Path, help="a folder for the work; without it a temporary one")
     parser.add_argument("--record", action="store_true", help="write results/soak.json")
+    parser.add_argument("--tables", action="store_true", help="do nothing but fill in the table in docs/threat-model.md")
     parser.add_argument("--failures", type=Path, default=Path("soak-failures.json"))
     given = parser.parse_args()
+    if given.tables:
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        return
     with tempfile.TemporaryDirectory(prefix="hopwalk-soak-") as temporary:
         scratch = given.scratch or Path(temporary)
         subprocess.run(
@@ -198,6 +221,7 @@ def main() -> None:
     print(json.dumps({name: content[name] for name in ("minutes", "counts", "slowest_seconds", "peak_mb")}, indent=1))
     if given.record:
         RESULTS.write_text(json.dumps({**content, "machine": asdict(describe_machine())}, indent=1) + "\n", encoding="utf-8")
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     if report.failures:
         given.failures.write_text(json.dumps(report.failures, indent=1) + "\n", encoding="utf-8")
         print(f"{len(report.failures)} failures: {given.failures}")

@@ -278,9 +278,10 @@ class RuleSettings(Group):
 class NtpSettings(Group):
     """NTP-λ: a prover with learnt rules beside ComplEx on the same embeddings, and their training"""
 
-    templates: str = _choice(
+    templates: str = _text(
         "same, inverse, chain",
         "bodies of rules r(X,Y): same s(X,Y), inverse s(Y,X), transitive s(X,Z) s(Z,Y), chain s(X,Z) t(Z,Y)",
+        most=1_000,
     )
     copies: int = _integer(20, "rules of each template, each with predicates of its own", least=1, most=10_000)
     dimension: int = _integer(100, "size of an embedding, an even number", least=2, most=100_000)
