@@ -34,17 +34,17 @@ def test_damage_depends_on_the_seed_alone(name: str):
 
 
 def test_what_is_a_failure():
-    fine, refused, stray, endless = (Outcome("case") for _ in range(4))
-    with judged(fine):
-        pass
-    with judged(refused):
-        raise HopwalkError("wrong", remedy="Do it right.")
-    with judged(stray):
-        raise RecursionError
-    with judged(endless):
-        raise EndlessError
-    assert [one.outcome for one in (fine, refused, stray, endless)] == ["accepted", "refused", "failed", "failed"]
-    assert "RecursionError" in stray.problem
+    def outcome_of(error: Exception | None) -> Outcome:
+        outcome = Outcome("case")
+        with judged(outcome):
+            if error:
+                raise error
+        return outcome
+
+    errors = [None, HopwalkError("wrong", remedy="Do it right."), RecursionError(), EndlessError()]
+    outcomes = [outcome_of(error) for error in errors]
+    assert [outcome.outcome for outcome in outcomes] == ["accepted", "refused", "failed", "failed"]
+    assert "RecursionError" in outcomes[2].problem
 
 
 class EndlessError(HopwalkError):

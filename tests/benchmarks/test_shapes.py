@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from benchmarks.results import load_results
 
 import hopwalk
 from benchmarks import shapes
@@ -21,5 +22,5 @@ def test_shapes_have_their_facts(tmp_path: Path, name: str):
 def test_the_page_has_the_results():
     page = shapes.PAGE.read_text(encoding="utf-8")
     assert shapes.with_tables(page) == page and "Not measured" not in shapes.with_tables(page)
-    rows = shapes.table(shapes.load_results(shapes.RESULTS)["rows"])
+    rows = shapes.table(load_results(shapes.RESULTS)["rows"])
     assert {len(row) for row in rows} == {len(rows[0])}
