@@ -217,7 +217,9 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with under_load(report, scratch, given.clients, given.rate, given.server_seconds), suppress(KeyboardInterrupt):
             soak(report, scratch, given.minutes, {part: PARTS[part] for part in given.parts}, given.first)
-    content = {"command": f"make soak MINUTES={given.minutes:g} SEED={given.seed}", **report.content()}
+    options = {"minutes": given.minutes, "seed": given.seed, "clients": given.clients, "rate": given.rate}
+    command = " ".join(["python -m tools.soak", *(f"--{name} {value:g}" for name, value in options.items())])
+    content = {"command": command, **report.content()}
     print(json.dumps({name: content[name] for name in ("minutes", "counts", "slowest_seconds", "peak_mb")}, indent=1))
     if given.record:
         RESULTS.write_text(json.dumps({**content, "machine": asdict(describe_machine())}, indent=1) + "\n", encoding="utf-8")

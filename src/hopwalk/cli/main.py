@@ -14,7 +14,7 @@ import typer
 from hopwalk.cli import answers, compare, data, options, paper, serve, train, tune
 from hopwalk.cli.console import print_error, print_text, printable
 from hopwalk.cli.options import Overrides
-from hopwalk.errors import HopwalkError, cut
+from hopwalk.errors import HopwalkError, MemoryLimitError, cut
 from hopwalk.utils.memory import memory_error
 
 app = typer.Typer(
@@ -117,12 +117,17 @@ def run() -> None:
             told = HopwalkError(error.strerror or str(error), path=error.filename)
         if told is None:
             raise
-        print_error(told)
+        print_error(told) if not isinstance(told, MemoryLimitError) else _tell_in_little_memory(told)
         sys.exit(1)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
         _show_usage_error(error)
+
+
+def _tell_in_little_memory(error: HopwalkError) -> None:
+    """Show an error without colours: there may be no memory left for what draws them."""
+    print_text(printable(f"error: {error.problem}\n  {error.remedy}"), to_stderr=True)
 
 
 def _show_usage_error(error: Any) -> NoReturn:
