@@ -235,33 +235,36 @@ def _killed_commands(random: Random, scratch: Path, folder: Path, outcome: Outco
     """Complete to Parquet by the command line, killed some times."""
     arguments = ["complete", str(scratch / "bases" / "propagation"), "--above", "0.1", "--resume"]
     whole = scratch / "uninterrupted.parquet"
-    if not whole.exists() and _command([*arguments, "--out", str(whole)], None) != 0:
-        raise WrongError("the command fails without a kill")
+    if not whole.exists() and (found := _command([*arguments, "--out", str(whole)], None))[0] != 0:
+        raise WrongError(f"without a kill: {found}")
     target = folder / "new.parquet"
     for _ in range(random.randint(1, 3)):
-        code = _command([*arguments, "--out", str(target)], random.uniform(0.5, 8.0))
-        if code == 0:
-            break
-        if code != -signal.SIGKILL:
-            raise WrongError(f"exit code {code}")
-        outcome.counts["kills"] += 1
+        code, told = _command([*arguments, "--out", str(target)], random.uniform(0.5, 8.0))
+        if code not in (0, -signal.SIGKILL):
+            raise WrongError(f"exit code {code}: {told}")
+        outcome.counts["kills"] += code != 0
+        if target.exists() and not target.with_name(f"{target.name}.progress.json").exists():
+            break  # all was done, also if the process was killed after that
     else:
-        if _command([*arguments, "--out", str(target)], None) != 0:
-            raise WrongError("it cannot be resumed")
+        code, told = _command([*arguments, "--out", str(target)], None)
+        if code != 0:
+            raise WrongError(f"it cannot be resumed: {told}")
     if target.read_bytes() != whole.read_bytes():
         raise WrongError("another file than without kills")
     outcome.counts["resumed"] += 1
 
 
-def _command(arguments: list[str], seconds: float | None) -> int:
+def _command(arguments: list[str], seconds: float | None) -> tuple[int, str]:
+    """The exit code of a command that is killed after some seconds, and the end of what it told."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "hopwalk", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "hopwalk", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     try:
-        process.wait(seconds or MOST_SECONDS)
+        _, told = process.communicate(timeout=seconds or MOST_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-    return process.wait()
+        _, told = process.communicate()
+    return process.returncode, told[-1000:]
 
 
 @cache
