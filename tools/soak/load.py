@@ -29,6 +29,8 @@ OTHERS = ["/", "/api/v1/runs", "/api/v1/health", "/metrics", "/api/v1/entities?q
 RUNS = ("walker", "propagation")
 SURE_SECONDS = 0.1  # a request that was sent so long before the signal was accepted
 MOST_SECONDS = 60.0  # for any answer
+MOST_PAUSE = 2.0  # between two requests: after 5 seconds a server may close an idle connection
+SECONDS_TO_STOP = 300.0  # for a server that was told to: twice its limit of 30 seconds, on a machine that may be very busy
 
 
 @dataclass
@@ -109,7 +111,8 @@ class Session:
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Some requests on one connection, then perhaps a hostile one."""
         for _ in range(self._random.randint(1, 50)):
-            await asyncio.sleep(self._random.expovariate(self._rate / self._clients) if self._rate else 0)
+            pause = self._random.expovariate(self._rate / self._clients) if self._rate else 0.0
+            await asyncio.sleep(min(pause, MOST_PAUSE))
             chance = self._random.random()
             if not self._is_hostile:
                 chance = 1.0
@@ -213,10 +216,13 @@ def serve_and_load(
         try:
             session = Session(_address(process.stdout), process.pid, random, clients, rate, runs=names, is_hostile=is_hostile)
             asyncio.run(session.run(seconds))
-            process.wait(MOST_SECONDS)
+            tally = session.tally
+            try:
+                process.wait(SECONDS_TO_STOP)
+            except subprocess.TimeoutExpired:
+                tally.fail(f"the server did not stop within {SECONDS_TO_STOP:.0f} seconds")
         finally:
             process.kill()
-        tally = session.tally
         errors.seek(0)
         logged = errors.read()
         if "Traceback" in logged:
