@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP_HASHED := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
 MIRROR := $(wildcard ../shared/datasets)
 AXE := .node/node_modules/axe-core/axe.min.js
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser database check dist docs format benchmark clean
+.PHONY: help demo test browser database check dist docs format benchmark soak hashes clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,11 +40,12 @@ database:  ## Install Debian's PostgreSQL for the tests of databases, if it is m
 	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends postgresql; } > /dev/null; \
 	fi; [ -d /usr/lib/postgresql ] || echo "no PostgreSQL: the tests of databases are skipped"
 
-check: $(VENV)/.installed-dev  ## Formatting, lint, types, import contract, docs
+check: $(VENV)/.installed-dev  ## Formatting, lint, types, import contract, licences of dependencies, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tools.licences
 	$(MAKE) --no-print-directory docs
 
 # The date of the last commit stands in the archives, so that two builds of it have the same bytes.
@@ -64,6 +66,12 @@ benchmark: $(VENV)/.installed-dev  ## Measure reading against polars' plain read
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m benchmarks.ingest
 	$(if $(MIRROR),HOPWALK_MIRROR=$${HOPWALK_MIRROR-$(abspath $(MIRROR))}) $(BIN)/python -m benchmarks.scorers
 
+soak: $(VENV)/.installed-dev  ## Kill, damage, feed malformed inputs and load for MINUTES (5), from SEED (0); RECORD=1 writes results/soak.json
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.soak --minutes $(or $(MINUTES),5) --seed $(or $(SEED),0) $(if $(RECORD),--record)
+
+hashes: $(VENV)/.installed-dev  ## Write the hashes of the files of all pinned packages to requirements/, after constraints.txt changed
+	$(BIN)/python -m tools.hashes
+
 clean:  ## Remove the environment and everything built
 	rm -rf $(VENV) .node dist docs/_build runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
@@ -74,10 +82,13 @@ $(VENV)/.created:
 	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/.created
-	$(PIP_INSTALL) -e '.[serve]'
+# First the files whose hashes are known, then the package with whatever is still missing (docs/threat-model.md).
+$(VENV)/.installed: pyproject.toml constraints.txt requirements/serve.txt | $(VENV)/.created
+	$(PIP_HASHED) -r requirements/serve.txt
+	$(PIP_INSTALL) --no-build-isolation -e '.[serve]'
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP_INSTALL) -e '.[dev]'
+$(VENV)/.installed-dev: $(VENV)/.installed requirements/dev.txt
+	$(PIP_HASHED) -r requirements/dev.txt
+	$(PIP_INSTALL) --no-build-isolation -e '.[dev]'
 	@touch $@

@@ -47,3 +47,14 @@ def test_threads(in_folder: Path):
     small = ["--epochs", "1", "--set", "scorer.dimension=8"]
     hopwalk("train", "facts.csv", "--scorer", "complex", *small, "--out", "run", "--threads", "1")
     assert json.loads(Path("run/run.json").read_text())["threads"] == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["x" * 70_000], ["settings", "--" + "x" * 70_000], ["ask", "run", "a", "b", "-k", "x" * 70_000], ["\x1b[2J\u202e"]],
+    ids=["command", "option", "value", "control"],
+)
+def test_mistakes_in_the_command_line_are_told_at_a_readable_length(capsys: pytest.CaptureFixture[str], arguments: list[str]):
+    told = command(capsys, *arguments, code=2).err
+    assert "Usage" in told and len(told) < 2500
+    assert "\x1b[2J" not in told and "\u202e" not in told

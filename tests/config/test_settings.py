@@ -74,3 +74,13 @@ def test_changed_is_validated():
         changed(Settings(), {"walk.hops": 0})
     with pytest.raises(SettingsError, match=r"there is no setting 'walk\.hop'\. Did you mean 'walk\.hops'"):
         changed(Settings(), {"walk.hop": 2})
+
+
+@pytest.mark.parametrize(("name", "field"), list(declared_fields()))
+def test_every_setting_has_an_upper_bound(name: str, field: FieldInfo):
+    if field.annotation is bool or get_origin(field.annotation) is Literal:
+        return
+    too_much = "x" * 70_000 if field.annotation is str else 10**23 if field.annotation is int else 1e308
+    with pytest.raises(SettingsError) as raised:
+        changed(Settings(), {name: too_much})
+    assert len(str(raised.value)) < 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import hopwalk
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
-from hopwalk.errors import DataError, DivergedError
+from hopwalk.errors import DataError, DivergedError, FileLimitError
 from hopwalk.learning.fact_task import FactTask, evaluate_facts, ranks_among_false, read_task, sampled_task
 from tests.support.helpers import dataset_of
 
@@ -132,3 +133,9 @@ def test_lists_that_cannot_be_read(five: Dataset, tmp_path: Path, text: str, pro
         read_task(tmp_path / "missing.tsv", five)
     with pytest.raises(DataError, match="no files"):
         read_task(tmp_path, five)
+
+
+def test_a_pipe_in_place_of_the_list(five: Dataset, tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileLimitError, match="this is a named pipe, not a file"):
+        read_task(tmp_path / "pipe", five)

@@ -75,3 +75,12 @@ def test_readable_names_and_keys(tmp_path: Path):
 def test_counts_must_be_whole_numbers_above_0(reasoner: Reasoner, name: str, call: Callable[[Reasoner, Any], Any], number: Any):
     with pytest.raises(SettingsError, match=f"{name} must be a whole number of at least 1, not {number!r}"):
         call(reasoner, number)
+
+
+@pytest.mark.parametrize("number", [1001, 10**9, 10**5000, -(10**5000)], ids=["1001", "10^9", "10^5000", "-10^5000"])
+def test_numbers_of_paths_have_a_bound(reasoner: Reasoner, number: int):
+    """Candidates are held for each path: a thousand million of them were minutes of work and all memory."""
+    with pytest.raises(SettingsError, match="num_paths must be between 1 and 1,000"):
+        reasoner.ask("child 0", "uncle", num_paths=number)
+    with pytest.raises(SettingsError, match="num_paths must be between 1 and 1,000"):
+        reasoner.explain("child 0", "uncle", "man 1", num_paths=number)

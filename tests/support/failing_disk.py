@@ -90,9 +90,9 @@ sys.addaudithook(_on_event)  # hooks cannot be removed: this one does nothing wi
 
 
 @contextmanager
-def failing_disk(folder: Path, at: int = 0, code: int = 0) -> Iterator[FailingDisk]:
-    """The disk in place of the real one, within the block."""
-    disk = FailingDisk(folder, at, code)
+def failing_disk(folder: Path, at: int = 0, code: int = 0, *, disk: FailingDisk | None = None) -> Iterator[FailingDisk]:
+    """The disk, or one that fails in another way, in place of the real one, within the block."""
+    disk = disk or FailingDisk(folder, at, code)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("replace", "rename", "mkdir", "unlink", "truncate"):
             patch.setattr(os, name, _counted(disk, name, getattr(os, name)))

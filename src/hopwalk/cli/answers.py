@@ -127,16 +127,18 @@ def _directed(relation: str, is_inverse: bool) -> str:
 def _lines_of(file: Path, what: str) -> Iterator[tuple[int, str]]:
     """The lines of a file, or of standard input, with their numbers."""
     is_stdin = str(file) == "-"
+    name = "standard input" if is_stdin else file
     try:
-        content = sys.stdin.buffer.read() if is_stdin else read_bytes(file, MOST_QUERY_BYTES)
+        content = sys.stdin.buffer.read(MOST_QUERY_BYTES + 1) if is_stdin else read_bytes(file, MOST_QUERY_BYTES)
     except OSError as error:
         remedy = "Give a file of text, or - for standard input."
         raise DataError(f"the {what} cannot be read: {error.strerror}", path=file, remedy=remedy) from None
+    if len(content) > MOST_QUERY_BYTES:
+        raise DataError(f"there are too many {what} for one call", path=name, remedy="Give a part of them.")
     for number, encoded in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
         try:
             yield number, encoded.decode()
         except UnicodeDecodeError:
-            name = "standard input" if is_stdin else file
             raise DataError("the line is not UTF-8 text", path=name, line=number) from None
 
 

@@ -7,14 +7,14 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from hopwalk.cli import answers, compare, data, export, mcp, options, paper, serve, train, tune
-from hopwalk.cli.console import print_error, print_text
+from hopwalk.cli.console import print_error, print_text, printable
 from hopwalk.cli.options import Overrides
-from hopwalk.errors import HopwalkError
+from hopwalk.errors import HopwalkError, MemoryLimitError, cut
 from hopwalk.utils.memory import memory_error
 
 app = typer.Typer(
@@ -104,20 +104,41 @@ def run() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # a batch system's signal saves as Ctrl-C does
     try:
         try:
-            app()
+            code = app(standalone_mode=False)
         finally:
             sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
     except HopwalkError as error:
         print_error(error)
         sys.exit(1)
     except BrokenPipeError:  # the reader of our output has gone, e.g. `hopwalk data list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except typer.Abort:
+        sys.exit(1)
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
         told: HopwalkError | None = memory_error(error)
         if told is None and isinstance(error, OSError):
             told = HopwalkError(error.strerror or str(error), path=error.filename)
         if told is None:
             raise
-        print_error(told)
+        print_error(told) if not isinstance(told, MemoryLimitError) else _tell_in_little_memory(told)
         sys.exit(1)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        _show_usage_error(error)
+
+
+def _tell_in_little_memory(error: HopwalkError) -> None:
+    """Show an error without colours: there may be no memory left for what draws them."""
+    print_text(printable(f"error: {error.problem}\n  {error.remedy}"), to_stderr=True)
+
+
+def _show_usage_error(error: Any) -> NoReturn:
+    """Show a mistake in the command line as typer does, at a readable length whatever was typed."""
+    from typer.rich_utils import rich_format_error
+
+    error.message = printable(cut(str(error.message)))
+    rich_format_error(error)
+    sys.exit(error.exit_code)

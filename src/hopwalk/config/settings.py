@@ -43,6 +43,11 @@ def _choice(default: Any, description: str) -> Any:
     return Field(default, description=description)
 
 
+def _text(default: str, description: str, *, most: int) -> Any:
+    """A setting of at most so many characters."""
+    return Field(default, max_length=most, description=description)
+
+
 class Group(BaseModel):
     """Base of all groups of settings: unknown keys fail, nothing changes after creation."""
 
@@ -53,11 +58,13 @@ class ReadSettings(Group):
     """how a file of triples is read"""
 
     format: Format = _choice("auto", "auto (from the path), table, triples (head tail relation), openke, minerva, parquet, rdf")
-    separator: str = _choice("", 'column separator; "" detects tab, comma, semicolon, bar or space')
+    separator: str = _text("", 'column separator; "" detects tab, comma, semicolon, bar or space', most=100)
     quote: Literal["auto", "yes", "no"] = _choice("auto", 'may "…" enclose a field? auto: in .csv files only')
     header: Literal["auto", "yes", "no"] = _choice("auto", "is the first line a header? auto: if it names the three columns")
-    columns: str = _choice("", 'head, relation and tail by position "1,2,3" or by header name "subject,predicate,object"')
-    labels: str = _choice("", "a table of readable names: label, tab, name")
+    columns: str = _text(
+        "", 'head, relation and tail by position "1,2,3" or by header name "subject,predicate,object"', most=30_000
+    )
+    labels: str = _text("", "a table of readable names: label, tab, name", most=5_000)
     expanded_mb: int = _integer(
         8_000, "most megabytes that a compressed file, a pipe or a Parquet file may expand to", least=1, most=10_000_000
     )
@@ -153,10 +160,10 @@ class WalkerSettings(Group):
 class ScorerSettings(Group):
     """the model f(head, relation, tail): which one; and if it is an embedding model, its training"""
 
-    model: str = _choice(
-        "propagation", "propagation, neural-lp, drum, ntp, distmult, complex, conve, pykeen:MODEL, or an installed one"
+    model: str = _text(
+        "propagation", "propagation, neural-lp, drum, ntp, distmult, complex, conve, pykeen:MODEL, or an installed one", most=200
     )
-    model_options: str = _choice("", 'further arguments of a PyKEEN model, as TOML: "p = 2, relation_dim = 30"')
+    model_options: str = _text("", 'further arguments of a PyKEEN model, as TOML: "p = 2, relation_dim = 30"', most=10_000)
     recipe: ScorerRecipe = _choice("modern", "source of every setting below that is not set: modern or paper")
     dimension: int = _integer(
         200, "size of an embedding; ComplEx has complex ones, so twice as many numbers", least=1, most=100_000
@@ -284,9 +291,10 @@ class RuleSettings(Group):
 class NtpSettings(Group):
     """NTP-λ: a prover with learnt rules beside ComplEx on the same embeddings, and their training"""
 
-    templates: str = _choice(
+    templates: str = _text(
         "same, inverse, chain",
         "bodies of rules r(X,Y): same s(X,Y), inverse s(Y,X), transitive s(X,Z) s(Z,Y), chain s(X,Z) t(Z,Y)",
+        most=1_000,
     )
     copies: int = _integer(20, "rules of each template, each with predicates of its own", least=1, most=10_000)
     dimension: int = _integer(100, "size of an embedding, an even number", least=2, most=100_000)

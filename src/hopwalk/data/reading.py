@@ -17,6 +17,7 @@ from hopwalk.data.rows import Layout, read_columns
 from hopwalk.data.source import Source
 from hopwalk.data.sparql import Endpoint
 from hopwalk.errors import DataError, did_you_mean
+from hopwalk.utils.memory import require_room_for_threads
 from hopwalk.utils.text import shorten
 
 SPLIT_NAMES = {
@@ -66,6 +67,7 @@ def read_path(path: Path, settings: ReadSettings) -> LabelledFacts:
     if not is_there(path):
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         raise DataError("there is no such file or folder", path=path, remedy=did_you_mean(path.name, siblings))
+    require_room_for_threads(str(path))
     if path.is_dir():
         labelled = _read_folder(path, settings)
     elif settings.format in ("openke", "minerva"):

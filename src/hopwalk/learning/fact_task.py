@@ -20,10 +20,12 @@ from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import DataError, DivergedError
 from hopwalk.learning.metrics import average_precision
 from hopwalk.learning.ranking import Floats, Ranks, filtered_answers
+from hopwalk.utils.files import read_text
 from hopwalk.utils.text import counted
 
 LABELS = {"+": True, "1": True, "true": True, "-": False, "0": False, "-1": False, "false": False}
 PAIRS = "*/sort_test.pairs"  # DeepPath's release: tasks/RELATION/sort_test.pairs
+MOST_TASK_BYTES = 2**30  # of a file of labelled facts
 FORMAT = "Lines are head, relation, tail and + or - with tabs between them; or give the folder `tasks` of DeepPath's release."
 
 
@@ -140,7 +142,7 @@ def _labelled_facts(path: Path) -> Iterator[tuple[str, str, str, bool]]:
         raise DataError(f"the folder has no files {PAIRS}", path=path, remedy=FORMAT)
     for file in files:
         try:
-            lines = file.read_text(encoding="utf-8").splitlines()
+            lines = read_text(file, MOST_TASK_BYTES).splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"the facts cannot be read ({error})", path=file, remedy=FORMAT) from None
         for number, line in enumerate(lines, start=1):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hopwalk.propagation.model import Engine, Propagation
+from hopwalk.config.settings import PropagationSettings
+from hopwalk.propagation.model import MANY_RELATIONS, Engine, Propagation
+from hopwalk.propagation.parameters import numbers_of_model, numbers_of_query
+from hopwalk.utils.memory import require_memory
 
 COPIES_OF_PARAMETERS = 8  # parameters, gradients, two moments of AdamW, live and averaged weights, the best, a batch's sum
 SECONDS_TO_MEASURE = 1.0
@@ -18,11 +21,17 @@ def memory_of_training(model: Propagation, engine: Engine, batch_size: int, num_
     """
     settings = model.settings
     parameters: int = sum(parameter.numel() for parameter in model.parameters())
-    per_relation = settings.width * (2 if settings.additive else 1) + settings.attention_width
-    of_query = settings.layers * model.num_relations * per_relation  # w_r(q) and b_r(q), and as many gradients
-    of_batch = batch_size * 4 * (2 * of_query + sum(tensor.numel() for tensor in model.shared()))
+    of_query = 2 * numbers_of_query(settings, model.num_relations)  # the numbers, and as many gradients
+    of_batch = batch_size * 4 * (of_query + sum(tensor.numel() for tensor in model.shared()))
     arrays = sum_bytes(engine.graph) + sum(sum_bytes(workspace) for workspace in engine.workspaces)
     return int(arrays + 4 * COPIES_OF_PARAMETERS * parameters + of_batch + 8 * num_known)
+
+
+def require_memory_to_train(settings: PropagationSettings, num_relations: int) -> None:
+    """Raise an error if the parameters and a batch, which grow with the relations, do not fit into memory."""
+    of_batch = 2 * settings.batch_size * numbers_of_query(settings, num_relations)
+    numbers = COPIES_OF_PARAMETERS * numbers_of_model(settings, num_relations) + of_batch
+    require_memory(4 * numbers, f"training propagation over {num_relations // 2:,} relations", remedy=MANY_RELATIONS)
 
 
 def sum_bytes(arrays: Iterable[Any]) -> int:

@@ -18,12 +18,14 @@ from hopwalk.propagation.explaining import make_beam
 from hopwalk.propagation.frontier import Capacity, Workspace, make_workspace
 from hopwalk.propagation.graph import Floats, Int32s, Int64s, RunGraph
 from hopwalk.propagation.kernels import compile_kernels
-from hopwalk.propagation.parameters import Options, PerQuery, Shared, Tasks, Transposed
+from hopwalk.propagation.parameters import Options, PerQuery, Shared, Tasks, Transposed, numbers_of_model
+from hopwalk.utils.memory import require_memory
 
 ALL_NODES = 1 << 30
 ALL_EDGES = 1 << 40
 ROOM_FOR_SCORES = 1 << 16  # of a call, in entities reached
 FIRST_CAPACITY = Capacity(4096, 1024, 8192, 16384)
+MANY_RELATIONS = "set a smaller propagation.width, layers, query_rank or batch_size, or give rare relations one name"
 NO_EDGES = np.empty(0, dtype=np.float32)
 
 
@@ -240,6 +242,8 @@ class Propagation(nn.Module):
         super().__init__()
         self.settings, self.num_relations = settings, num_relations
         L, R, D, A = settings.layers, num_relations, settings.width, settings.attention_width
+        needed = 4 * 2 * numbers_of_model(settings, num_relations)  # made, and then copied
+        require_memory(needed, f"a propagation model of {R // 2:,} relations", remedy=MANY_RELATIONS)
 
         def normal(*shape: int, std: float, mean: float = 0.0) -> nn.Parameter:
             return nn.Parameter(mean + std * torch.randn(*shape, generator=generator))

@@ -5,9 +5,21 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from hopwalk.config.settings import PropagationSettings
 from hopwalk.propagation.graph import Int32s, Int64s
 
 Array = Any  # float32: an array for the kernels, a tensor of the same shape for torch
+
+
+def numbers_of_query(settings: PropagationSettings, num_relations: int) -> int:
+    """How many numbers w_r(q), b_r(q) and o_r(q) of one query have: they grow with the relations R, whatever it reaches."""
+    per_relation = settings.width * (2 if settings.additive else 1) + settings.attention_width
+    return settings.layers * num_relations * per_relation
+
+
+def numbers_of_model(settings: PropagationSettings, num_relations: int) -> int:
+    """About how many parameters a model has: almost all of them make the numbers of a query from its relation."""
+    return ((settings.query_rank or settings.width) + 1) * numbers_of_query(settings, num_relations)
 
 
 class Options(NamedTuple):

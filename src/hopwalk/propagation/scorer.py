@@ -14,12 +14,14 @@ from hopwalk.learning.reached import ReachedScores
 from hopwalk.learning.scorer import PathScorer, Pruned, ScoredPath
 from hopwalk.propagation.graph import Int64s, build_run_graph
 from hopwalk.propagation.model import Engine, Propagation
+from hopwalk.propagation.parameters import numbers_of_query
 from hopwalk.propagation.paths import paths_behind
 from hopwalk.propagation.prior import TailPrior
 from hopwalk.propagation.pruning import find_pruning
 from hopwalk.propagation.queries import hidden_positions, plain_tasks
 
 QUERIES_AT_ONCE = 64  # parameters of so many queries are held at once
+MOST_NUMBERS = 1 << 26  # or of fewer, so that they are no more than so many numbers
 
 
 class PropagationScorer(PathScorer):
@@ -48,6 +50,12 @@ class PropagationScorer(PathScorer):
         """The length of the longest walks: the number of layers."""
         return self.settings.layers
 
+    @property
+    def queries_at_once(self) -> int:
+        """The number of queries whose parameters are held at once: fewer where there are very many relations."""
+        of_query = numbers_of_query(self.settings, self.relation_ids.num_directed)
+        return max(min(QUERIES_AT_ONCE, MOST_NUMBERS // max(of_query, 1)), 1)
+
     def score_reached(self, heads: Ids, relations: Ids, hidden: Sequence[Triples] = ()) -> ReachedScores:
         """The scores of the entities that the walks of each query reach; nothing here grows with the number of entities.
 
@@ -55,9 +63,9 @@ class PropagationScorer(PathScorer):
         """
         if len(hidden) not in (0, len(heads)):
             raise ValueError(f"expected hidden facts for each of {len(heads)} queries, got {len(hidden)}")
-        parts = []
-        for first in range(0, len(heads), QUERIES_AT_ONCE):
-            rows = slice(first, first + QUERIES_AT_ONCE)
+        parts, at_once = [], self.queries_at_once
+        for first in range(0, len(heads), at_once):
+            rows = slice(first, first + at_once)
             edges = hidden_positions(self.engine.graph, hidden[rows], self.relation_ids) if len(hidden) else None
             parts.append(self.model.score_reached(self.engine, plain_tasks(heads[rows], relations[rows], edges)))
         return ReachedScores.concatenate(parts)

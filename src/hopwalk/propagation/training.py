@@ -18,7 +18,7 @@ from hopwalk.learning.metrics import as_dev_metrics, dev_metrics
 from hopwalk.learning.processes import ALONE, Processes
 from hopwalk.learning.ranking import Ranks, filtered_answers, rank_answers, sample_queries, split_queries
 from hopwalk.learning.training import Learner, OnBatch
-from hopwalk.propagation.forecast import SECONDS_TO_MEASURE, memory_of_training
+from hopwalk.propagation.forecast import SECONDS_TO_MEASURE, memory_of_training, require_memory_to_train
 from hopwalk.propagation.queries import QuerySampler, some_tasks
 from hopwalk.propagation.scorer import PropagationScorer
 
@@ -38,6 +38,7 @@ class PropagationLearner(Learner):
     ) -> None:
         if not len(dataset.train):
             raise DataError(f"{dataset.name} has no training queries")
+        require_memory_to_train(settings, scorer.relation_ids.num_directed)
         processes.require_parts(settings.batch_size)
         self.model, self.seed, self._processes = scorer, settings.seed, processes
         self.epochs, self.evaluate_every, self.patience = settings.evaluations, 1, settings.evaluations

@@ -230,7 +230,14 @@ class Reasoner:
         return replace(self, model=model, names=names, new_entities=self.new_entities + added.new_entities)
 
 
+MOST_PATHS = 1000  # of an answer: candidates are held for each
+MOST_ROWS = 2**31 - 1  # answers, rules and facts: more have no ids
+
+
 def _require_positive(**numbers: int) -> None:
     for name, number in numbers.items():
-        if not isinstance(number, int) or number < 1:
+        if not isinstance(number, int) or -(10**20) < number < 1:
             raise SettingsError(f"{name} must be a whole number of at least 1, not {number!r}")
+        most = MOST_PATHS if name == "num_paths" else MOST_ROWS
+        if not 1 <= number <= most:
+            raise SettingsError(f"{name} must be between 1 and {most:,}")

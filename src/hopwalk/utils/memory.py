@@ -12,14 +12,21 @@ REMEDY = (
     "Give the process more memory, or ask for less of it: fewer threads, a smaller walker.memory_mb, batch_size or dimension, "
     "propagation.senders and propagation.fan_out."
 )
-FAILED_ALLOCATION = re.compile(r"can't allocate memory|not enough memory|out of memory|bad_alloc|cannot allocate", re.IGNORECASE)
+BYTES_OF_THREADS = 10**9  # of address space, which threads reserve and hardly use
+FAILED_ALLOCATION = re.compile(
+    r"can't allocate memory|not enough memory|out of memory|bad_alloc|cannot allocate|failed to map segment", re.IGNORECASE
+)
 
 
 def memory_error(error: BaseException) -> MemoryLimitError | None:
-    """Our error for one that says that memory ran out, of Python, numpy, torch or the system; None for others."""
+    """Our error for one that says that memory ran out, of Python, numpy, torch or the system; None for others.
+
+    A library that cannot be loaded may say so only in the error that its own error came from.
+    """
     is_known = isinstance(error, RuntimeError | OSError | ImportError) and FAILED_ALLOCATION.search(str(error))
     if not isinstance(error, MemoryError) and not is_known:
-        return None
+        before = error.__cause__ or error.__context__
+        return memory_error(before) if before is not None and isinstance(error, OSError | ImportError) else None
     asked = re.search(r"allocate ([\d.,]+ ?[KMGT]?i?B|\d+ bytes)", str(error))
     return MemoryLimitError(f"memory ran out{f' (allocating {asked[1]})' if asked else ''}", remedy=REMEDY)
 
@@ -50,9 +57,16 @@ def _free_on_machine() -> int | None:
         return None
 
 
-def require_memory(needed: int, purpose: str, *, path: str = "") -> None:
+def require_room_for_threads(path: str = "") -> None:
+    """Raise an error if a limit on the address space leaves no room for polars' threads: without it the process ends."""
+    below = _below_limit()
+    if below is not None and below < BYTES_OF_THREADS:
+        raise MemoryLimitError("memory ran out: a limit on memory leaves no room for reading", path=path or None, remedy=REMEDY)
+
+
+def require_memory(needed: int, purpose: str, *, path: str = "", remedy: str = "read a part of the facts") -> None:
     """Raise an error if so many bytes are not there. For libraries that end the process when an allocation fails."""
     free = available_bytes()
     if free is not None and needed > free:
         problem = f"{purpose} takes about {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
-        raise MemoryLimitError(problem, path=path or None, remedy="Give the process more memory, or read a part of the facts.")
+        raise MemoryLimitError(problem, path=path or None, remedy=f"Give the process more memory, or {remedy}.")

@@ -18,6 +18,7 @@ from hopwalk.web.middleware import RequestMiddleware
 
 SECONDS_TO_CLOSE = 5.0  # for the client to read the rest of a response
 SECONDS_BETWEEN_LOGS = 10.0
+SECONDS_TO_REFUSE = 0.5  # when the server stops: requests on open connections get a 503, not a closed connection
 logger = logging.getLogger("hopwalk.web")
 
 
@@ -95,11 +96,15 @@ class GracefulServer(uvicorn.Server):
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer the requests under way, then close."""
+        """Answer the requests under way, and for a moment refuse new ones; then close."""
         if isinstance(self._app, RequestMiddleware):
             self._app.is_stopping = True
-        accepted, end = set(self.server_state.tasks), time.monotonic() + self._seconds
-        while any(not task.done() for task in accepted) and time.monotonic() < end and not self.force_exit:
+        accepted, start = set(self.server_state.tasks), time.monotonic()
+        while not self.force_exit:
+            is_answering = any(not task.done() for task in accepted) and time.monotonic() < start + self._seconds
+            is_refusing = bool(self.server_state.connections) and time.monotonic() < start + SECONDS_TO_REFUSE
+            if not (is_answering or is_refusing):
+                break
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
 

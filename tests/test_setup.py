@@ -1,0 +1,66 @@
+"""The set-up: every pinned package has hashes, and the licence of every installed one is known."""
+
+from email.message import Message
+from importlib import metadata
+from typing import Any
+
+import pytest
+from tools import hashes, licences
+
+
+def test_every_pinned_package_has_hashes():
+    """`make hashes` writes them, after constraints.txt has changed."""
+    serve, dev = (hashes.hashed(hashes.FOLDER / name) for name in ("serve.txt", "dev.txt"))
+    assert not serve.keys() & dev.keys()
+    found = serve | dev
+    assert {name: version for name, (version, _) in found.items()} == hashes.pins()
+    assert all(digests for _, digests in found.values())
+
+
+def test_what_the_server_needs_is_installed_first():
+    of_server = hashes.needed("hopwalk", frozenset({"serve"})) - {"hopwalk"}
+    assert of_server & hashes.pins().keys() <= hashes.hashed(hashes.FOLDER / "serve.txt").keys()
+    assert of_server - hashes.pins().keys() <= {"setuptools"}  # which a virtual environment may have from the beginning
+
+
+def test_the_licences_of_all_packages_are_known():
+    assert licences.refused(metadata.distributions()) == {}
+
+
+def about(name: str = "package", **fields: str | list[str]) -> Message:
+    made = Message()
+    made["Name"] = name
+    for field, values in fields.items():
+        for value in values if isinstance(values, list) else [values]:
+            made[field.replace("_", "-")] = value
+    return made
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_accepted"),
+    [
+        ({"License_Expression": "MIT"}, True),
+        ({"License_Expression": "(MIT OR GPL-3.0-only) AND Apache-2.0 WITH LLVM-exception"}, True),
+        ({"License_Expression": "MIT AND GPL-3.0-only"}, False),
+        ({"License_Expression": "AGPL-3.0-or-later"}, False),
+        ({"Classifier": ["License :: OSI Approved :: BSD License", "Topic :: Software"]}, True),
+        (
+            {"Classifier": ["License :: OSI Approved :: MIT License", "License :: OSI Approved :: GNU General Public License"]},
+            False,
+        ),
+        ({"Classifier": ["License :: OSI Approved :: MIT License"], "License": "A LICENCE OR so"}, True),
+        ({"License": "MIT OR Apache-2.0"}, True),
+        ({"License": "Proprietary"}, False),
+        ({"License": ""}, False),
+        ({}, False),
+    ],
+)
+def test_licences(fields: dict[str, Any], is_accepted: bool):
+    assert licences.is_accepted(licences.licence_of(about(**fields))) == is_accepted
+
+
+def test_a_licence_that_was_read_by_hand():
+    assert (
+        licences.licence_of(about("docutils", Classifier="License :: OSI Approved :: GNU General Public License"))
+        == "BSD-2-Clause"
+    )
