@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ from benchmarks.results import fill_in, load_results, markdown_table
 from hopwalk import api
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Ids, Keys, TriplePacking, Triples
+from hopwalk.learning.run import Run
 from hopwalk.propagation.budget import fit_budget
 from hopwalk.reasoning.models import AnswerModel, QueryIds
 from hopwalk.reasoning.proposals import FOUND, Proposer, QueryGroups
@@ -46,7 +48,7 @@ PAGE = PROJECT / "docs" / "completing.md"
 PICTURE = PROJECT / "docs" / "completing-{}.svg"
 ABOVE = 0.001  # probability of the least likely proposals on the curves
 NUM_HEADS = {"wn18rr": 300}  # heads that are asked; others: all that could be
-EPOCHS = {"planted": 100, "umls": 100, "wn18rr": 10}  # of ComplEx
+EPOCHS = {"planted": 100, "umls": 100, "wn18rr": 2}  # of ComplEx
 COMPLETE, RULE, COMPLEX = "hopwalk complete", "best single rule", "ComplEx alone"
 METHODS = (COMPLETE, RULE, COMPLEX)
 POINTS = 60  # on a curve
@@ -137,7 +139,8 @@ def data_of(name: str, folder: Path) -> Dataset:
 def train(dataset: Dataset, name: str, model: str, runs: Path, minutes: float) -> tuple[Path, float]:
     """A run of propagation, trained for some minutes at most, or of ComplEx; and the seconds it took."""
     folder = runs / f"{name}-{model}"
-    if not (folder / "weights.safetensors").exists():
+    if not Run.is_finished_in(folder):
+        shutil.rmtree(folder, ignore_errors=True)  # a run that was interrupted
         overrides = [f"scorer.model={model}", *([f"scorer.epochs={EPOCHS[name]}"] if model == "complex" else [])]
         settings = api.settings_for(name, overrides=overrides, dataset=dataset)
         if model == "propagation":
