@@ -75,3 +75,13 @@ def test_a_relation_without_facts_has_no_heads():
     dataset = dataset_of([("a", "r", "b"), ("b", "r", "c")], valid=[("a", "s", "c")])
     assert heads(dataset, "s") == set()
     assert "isolated" not in heads(dataset_of([("a", "r", "b")], test=[("isolated", "r", "b")]), "r")
+
+
+def test_who_is_alike_needs_one_relation_in_common_with_a_tenth():
+    """A drug of which only its target is known is like the drugs; a gene is not; whoever has the relation is alike."""
+    drugs = [(f"drug{i}", "inhibits", f"gene{i}") for i in range(20)] + [(f"drug{i}", "treats", "flu") for i in range(3)]
+    data = dataset_of(drugs)
+    found, treats = Kinds(data), data.relations.id("treats")
+    assert found.is_alike(data.entities.id("drug19"), treats) and found.is_alike(data.entities.id("drug0"), treats)
+    assert not found.is_alike(data.entities.id("gene3"), treats)
+    assert found.is_alike(data.entities.id("flu"), int(data.relation_ids.inverse(treats)))

@@ -17,7 +17,8 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Ids
 
 LEFT_OUT = 0.05  # share of the known heads, the least typical ones, that do not count
-MOST_REMEMBERED = 256  # relations whose heads are kept
+MOST_REMEMBERED = 256  # relations whose shares are kept
+ALIKE = 0.1
 FEWEST, TIMES_KNOWN = 1_000, 10  # at most so many heads, or so many times the known ones, whichever is more
 
 
@@ -25,13 +26,30 @@ class Kinds:
     """The profiles of all entities of a graph. Memory: about 8 bytes for each entity and relation that it has."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self._dataset, self._remembered = dataset, lru_cache(maxsize=MOST_REMEMBERED)(self.heads)
+        self._dataset, self._remembered = dataset, lru_cache(maxsize=MOST_REMEMBERED)(self._shares)
 
-    def could_have(self, entity: int, relation: int) -> bool:
-        """Whether an entity could be a head of a relation, or of an inverse."""
-        heads = self._remembered(relation)
-        place = int(np.searchsorted(heads, entity))
-        return place < len(heads) and int(heads[place]) == entity
+    def is_alike(self, entity: int, relation: int) -> bool:
+        """Whether an entity has the relation, or one of which at least a tenth of the heads have it too.
+
+        That asks less than `heads`: an entity of which little is known may lack what is typical.
+        """
+        own = self._by_entity.indices[self._by_entity.indptr[entity] : self._by_entity.indptr[entity + 1]]
+        if relation in own:
+            return True
+        shares = self._remembered(relation)
+        return bool((shares[own] >= ALIKE).any())
+
+    def _shares(self, relation: int) -> NDArray[np.float64]:
+        """The share of the heads of each relation that are heads of a relation, too [2R]."""
+        is_head = self._profiles[:, [relation]].toarray().ravel()
+        counts = np.asarray(self._profiles.sum(axis=0)).ravel()
+        found: NDArray[np.float64] = (is_head @ self._profiles) / np.maximum(counts, 1)
+        return found
+
+    @cached_property
+    def _by_entity(self) -> Any:
+        """The profiles, row by row, sparse [E, 2R]."""
+        return self._profiles.tocsr()
 
     def heads(self, relation: int) -> Ids:
         """The entities that could be heads of a relation, or of an inverse, in ascending order: the known heads, and others.

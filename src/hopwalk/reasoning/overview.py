@@ -15,7 +15,7 @@ from hopwalk.reasoning.rules import Evidence
 
 MOST_RELATIONS, NUM_QUERIES, NUM_ANSWERS, NUM_PATHS = 12, 20, 2, 2  # relations with most facts; queries, answers, paths of each
 LEAST_SUPPORT = 3  # facts that a rule predicts
-MOST_SECONDS = 10.0  # after which no other relation is begun
+MOST_SECONDS = 10.0  # of CPU, after which no other relation is begun
 
 
 def strongest_rules(model: AnswerModel, *, k: int = 5, most_seconds: float = MOST_SECONDS) -> list[UsedRule]:
@@ -26,11 +26,11 @@ def strongest_rules(model: AnswerModel, *, k: int = 5, most_seconds: float = MOS
     """
     if not model.max_hops:
         return []
-    dataset, started = model.dataset, time.monotonic()
+    dataset, started = model.dataset, time.process_time()
     counts = np.bincount(dataset.train.relations, minlength=len(dataset.relations))
     found: list[UsedRule] = []
     for relation in np.argsort(-counts, kind="stable")[:MOST_RELATIONS].tolist():
-        if not counts[relation] or time.monotonic() - started > most_seconds:
+        if not counts[relation] or time.process_time() - started > most_seconds:
             break
         try:
             found += used_rules(model, relation, k=k, most_queries=NUM_QUERIES, answers=NUM_ANSWERS, num_paths=1, num_examples=1)

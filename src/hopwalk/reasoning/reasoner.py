@@ -111,12 +111,12 @@ class Reasoner:
 
     def _doubt(self, head: int, relation: int) -> str:
         """A sentence if neither the head nor anything of its kind has the relation, with the query that was perhaps meant."""
-        if len(self.dataset.facts) > MOST_FACTS_OF_KINDS or self._kinds.could_have(head, relation):
+        if len(self.dataset.facts) > MOST_FACTS_OF_KINDS or self._kinds.is_alike(head, relation):
             return ""
         inverse = int(self.dataset.relation_ids.inverse(relation))
         entity = self.dataset.entities.name(head)
         sentence = f"{entity} has no fact of this kind, and nothing like it has one."
-        if not self._kinds.could_have(head, inverse):
+        if not self._kinds.is_alike(head, inverse):
             return sentence
         return f"{sentence} Did you mean {fact_text(entity, self.names.relation_name(inverse))}"
 
