@@ -77,7 +77,7 @@ def test_from_csv_to_a_page(client: Client):
 def test_from_csv_to_a_parquet_of_predictions(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     target = tmp_path / "new.parquet"
     chosen = ["--relation", "may_treat", "--relation", "used_in", "--relation", "side_effect"]
-    printed = command(capsys, "complete", str(run), *chosen, "--above", "0.1", "--out", str(target)).out
+    printed = command(capsys, "complete", str(run), *chosen, "--above", "0.02", "--out", str(target)).out
     table = pl.read_parquet(target)
     assert f"{len(table)} new facts from " in printed.replace("\n", "")
     proposed, graph = [*table.select("head", "relation", "tail").rows()], planted(60)

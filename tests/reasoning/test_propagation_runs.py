@@ -72,7 +72,7 @@ def test_why_an_entity_is_not_reached(reasoner: Reasoner):
 
 def test_why_an_entity_is_behind_others(reasoner: Reasoner):
     """Everybody in reach has a sentence: the first has none, the others say behind whom they are."""
-    answers = reasoner.ask("child 0", "uncle", k=200, only_new=True)
+    answers = reasoner.ask("child 0", "uncle", k=10, only_new=True)
     names = [answer.entity for answer in answers]
     assert len(names) > 5 and reasoner.explain("child 0", "uncle", names[0]).why_not == ""
     sentences = {place: reasoner.explain("child 0", "uncle", names[place - 1]).why_not for place in (2, 3, 4, 5, 6)}

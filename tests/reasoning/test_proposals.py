@@ -14,6 +14,7 @@ from hopwalk.errors import HopwalkError
 from hopwalk.learning.calibration import Calibration
 from hopwalk.reasoning.models import Candidates, QueryIds, Ranking, best_candidates
 from hopwalk.reasoning.proposals import FOUND, Proposer
+from hopwalk.reasoning.rules import RuleCounter
 from tests.support.helpers import dataset_of
 
 
@@ -33,6 +34,7 @@ class Chances:
     def __init__(self, dataset: Dataset, chances: dict[tuple[str, str, str], float], *, is_calibrated: bool = True) -> None:
         self.dataset, self.chances, self.calibration = dataset, chances, Calibration() if is_calibrated else None
         self.known = KnownAnswers([dataset.facts], len(dataset.entities), len(dataset.relations))
+        self.rule_counter = RuleCounter(dataset.facts, dataset)
 
     def score_all_tails(self, heads: Ids, relations: Ids) -> NDArray[np.float32]:
         table = np.full((len(heads), len(self.dataset.entities)), -np.inf, dtype=np.float32)

@@ -16,5 +16,5 @@ def test_paths_in_one_line():
 def test_answers_as_json(uncles_run: Path):
     answer = api.load(uncles_run).ask("child 0", "uncle", k=1)[0].to_dict()
     assert json.loads(json.dumps(answer)) == answer
-    assert [*answer] == ["entity", "key", "rank", "score", "is_known", "probability", "paths"]
+    assert [*answer] == ["entity", "key", "rank", "score", "is_known", "kind", "probability", "paths"]
     assert 0 < answer["paths"][0]["share"] <= 1 and answer["paths"][0]["edges"]

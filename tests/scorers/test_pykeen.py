@@ -321,7 +321,7 @@ def test_wrong_names(name, error, message):
         ("random_seed = 2", "no argument 'random_seed'. Its arguments are: scoring_fct_norm, power_norm, entity_initializer"),
         ("embedding_dim = 2", "Set scorer.dimension"),
         ("scoring_fct_norm : 2", "scorer.model_options = 'scoring_fct_norm : 2' is not valid"),
-        ("scoring_fct_norm = " + "[" * 9999, "is not valid: "),
+        ("scoring_fct_norm = " + "[" * 9900, "is not valid: "),
         ("create_inverse_triples = 'no'", "create_inverse_triples = 'no' is not valid for PyKEEN's TransE"),
         ("entity_initializer = 'nothing'", "TransE cannot be built with entity_initializer = 'nothing'"),
         (

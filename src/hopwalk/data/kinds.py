@@ -34,7 +34,7 @@ class Kinds:
         That asks less than `heads`: an entity of which little is known may lack what is typical.
         """
         own = self._by_entity.indices[self._by_entity.indptr[entity] : self._by_entity.indptr[entity + 1]]
-        if relation in own:
+        if relation in own or not len(own):  # of an entity without facts nothing can be said
             return True
         shares = self._remembered(relation)
         return bool((shares[own] >= ALIKE).any())

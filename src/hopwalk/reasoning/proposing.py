@@ -13,7 +13,7 @@ from hopwalk.data.triples import Ids
 from hopwalk.errors import HopwalkError
 from hopwalk.reasoning.asking import PathLabels, may_be_itself, reasons
 from hopwalk.reasoning.models import AnswerModel, FactIds, QueryIds
-from hopwalk.reasoning.probabilities import probabilities
+from hopwalk.reasoning.probabilities import by_probability, pool_size, probabilities
 from hopwalk.reasoning.profiles import Profiler
 from hopwalk.reasoning.values import ReasoningPath, fact_text
 
@@ -109,12 +109,13 @@ def _likely(model: AnswerModel, queries: Sequence[QueryIds], above: float) -> di
     ids, found = model.dataset.relation_ids, dict[FactIds, tuple[float, QueryIds, int]]()
     for first in range(0, len(queries), model.queries_at_once):
         part = queries[first : first + model.queries_at_once]
-        ranking = model.rank(part, only_new=True, k=ANSWERS_EACH + 1)  # one more, since the head may be among them
+        ranking = model.rank(part, only_new=True, k=pool_size(ANSWERS_EACH) + 1)  # one more, since the head may be among them
         chances = probabilities(model, part, ranking.candidates)
         if chances is None:
             raise HopwalkError("the run has no calibrated probabilities", remedy="Train it again with this version.")
         for (head, way), candidates, own in zip(part, ranking.candidates, chances, strict=True):
-            answers = zip(candidates.entities.tolist(), own.tolist(), strict=True)
+            order = by_probability(candidates, own)
+            answers = zip(candidates.entities[order].tolist(), own[order].tolist(), strict=True)
             others = [pair for pair in answers if pair[0] != head or may_be_itself(model.dataset, way)]
             for answer, probability in others[:ANSWERS_EACH]:
                 is_inverse = bool(ids.is_inverse(way))

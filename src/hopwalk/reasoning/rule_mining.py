@@ -15,6 +15,7 @@ from hopwalk.propagation.rule_scorer import RuleScorer, soft_rules
 from hopwalk.reasoning.asking import PathLabels, reasons
 from hopwalk.reasoning.models import AnswerModel, ScorerModel
 from hopwalk.reasoning.names import Names, relation_label
+from hopwalk.reasoning.probabilities import one_direction
 from hopwalk.reasoning.rule_groups import rule_of
 from hopwalk.reasoning.rules import Evidence, Rule, RuleCounter
 from hopwalk.reasoning.values import ReasoningPath
@@ -96,7 +97,7 @@ def used_rules(
         ranking = model.rank_facts(part)
         chosen = [found.entities[:answers].tolist() for found in ranking.candidates]
         for row, of_entities in enumerate(ranking.paths(chosen, num_paths)):
-            chances = np.exp(ranking.candidates[row].relative)
+            chances = one_direction(model, ranking.candidates[row])
             for place, (entity, found) in enumerate(zip(chosen[row], of_entities, strict=True)):
                 chance = float(chances[place])
                 head = int(part.heads[row])

@@ -219,7 +219,7 @@ class RayPlace(Place):
     ) -> Iterator[tuple[Piece, Result]]:
         """Each piece with its result, as they are ready."""
         if not self.num_slots:
-            raise ClusterError("the Ray cluster has no CPUs", remedy="Start nodes with `ray start --num-cpus`.")
+            raise ClusterError("the Ray cluster has no CPUs", remedy="Start nodes that have CPUs.")
         crew = _Crew(self, self._ray, make_work, pieces, on_report)
         try:
             yield from crew.results()

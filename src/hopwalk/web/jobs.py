@@ -87,7 +87,8 @@ class Job:
             columns = next(lines).rstrip("\n").split("\t")
             page = [line.rstrip("\n").split("\t") for line in islice(lines, offset, offset + limit)]
         rows: list[dict[str, Any]] = [dict(zip(columns, row, strict=True)) for row in page]
-        return [row | {"probability": float(row["probability"])} for row in rows]
+        numbers = {"probability": float, "rule_support": int, "rule_confidence": float}
+        return [row | {name: number(row[name]) for name, number in numbers.items()} for row in rows]
 
     def _progress(self, done: int, total: int, facts: int, stage: str) -> None:
         self.done, self.total, self.facts, self.stage = done, total, facts, stage
