@@ -56,7 +56,7 @@ def test_shards_give_the_file_of_one_process_though_interrupted(reasoner: Reason
     there = reasoner.complete(target, above=0.02, resume=True, place=rest)
     assert target.read_bytes() == whole.read_bytes() and not shards.exists()
     assert (there.queries, there.facts) == (here.queries, here.facts)
-    assert rest.done == 4 and 0 < there.queries_of_session < there.queries
+    assert rest.done > 4 and 0 < there.queries_of_session < there.queries
 
 
 def test_mistakes_are_refused(reasoner: Reasoner, trained_scorer: Any, tmp_path: Path):

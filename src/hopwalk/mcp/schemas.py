@@ -213,7 +213,7 @@ class FoundExplanation(Result):
         description="Its rank among all answers of (head, relation, ?) that are not stated; null: out of reach."
     )
     probability: float | None = Field(description="How likely it would be if the graph did not have it.")
-    why_not: str = Field(description="Why no path leads to it; empty if one does.")
+    why_not: str = Field(description="Why it is not the first answer; empty if it is.")
     reasons: list[FoundReason]
 
 

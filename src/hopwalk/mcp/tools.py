@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hopwalk.mcp import limits, schemas
+from hopwalk.mcp import labels, limits, schemas
 from hopwalk.mcp.errors import ToolError
 from hopwalk.mcp.fact_sets import FactSets
 from hopwalk.mcp.view import View
@@ -109,9 +109,16 @@ def explain(view: View, given: schemas.Explain) -> schemas.Result:
         status=view.status(fact) if found.is_known else "inferred",
         rank=found.rank,
         probability=None if found.probability is None else round(found.probability, 4),
-        why_not=found.why_not,
+        why_not=_why_not(found.rank, found.why_not),
         reasons=reasons,
     )
+
+
+def _why_not(rank: int | None, sentence: str) -> str:
+    """Why it is not the first answer. Labels have fields of their own, so the answers before it are not named."""
+    if rank is None:
+        return labels.shown(sentence)
+    return "" if rank == 1 else f"{rank - 1:,} other answers are more likely; ask lists the first of them."
 
 
 def list_facts(view: View, given: schemas.ListFacts) -> schemas.Result:
