@@ -363,7 +363,8 @@ def test_probabilities_of_a_trained_scorer(tmp_path: Path):
     reliability = run.about["reliability"]
     assert reliability["error"] < 0.1
     assert probabilities.gather(1, tails[:, None]).mean() > 3 * probabilities.mean()
-    assert f"{reliability['error']:.5f}" in (run.path / "card.md").read_text()
+    assert run.about["probability"] is None  # dev has too few facts for that
+    assert "not calibrated: dev has too few facts" in (run.path / "card.md").read_text(encoding="utf-8")
 
 
 def test_scores_of_a_binary_loss_are_log_odds(tmp_path: Path):

@@ -71,7 +71,7 @@ class ReadSettings(Group):
     expansion: int = _integer(
         100, "most times its size that a compressed file may expand to, if that is more than 64 MB", least=1, most=1_100
     )
-    query: str = _choice("", "of a database or a SPARQL endpoint: the query whose result is head, relation and tail")
+    query: str = _text("", "of a database or a SPARQL endpoint: the query whose result is head, relation and tail", most=20_000)
     timeout: int = _integer(
         60, "seconds to wait for a database (a connection, a lock) or for an answer of a SPARQL endpoint", least=1, most=86_400
     )

@@ -255,16 +255,19 @@ class _Work:
         """Write the target, and remove the other files."""
         if not self.target.exists():  # else the run was stopped between its last two steps
             write_table(self.part, self.ends[PAIRING], self.target)
-        for path in (self.part, self.record):
+        for path in (sorted_path(self.target), self.part, self.record):
             remove(path)
 
 
 def write_table(rows: Path, first: int, target: Path) -> None:
     """Sort the rows of a file, which begin at byte `first`, and convert them to the format of the target's name."""
-    ordered = target.with_name(f"{target.name}.sorted")
-    write_bytes(ordered, _sorted_lines(rows, first))
-    _convert(ordered, target)
-    remove(ordered)
+    write_bytes(sorted_path(target), _sorted_lines(rows, first))
+    _convert(sorted_path(target), target)
+
+
+def sorted_path(target: Path) -> Path:
+    """The file of the sorted rows, which is left beside the target."""
+    return target.with_name(f"{target.name}.sorted")
 
 
 def _sorted_lines(rows: Path, first: int) -> Iterator[bytes]:

@@ -34,6 +34,7 @@ from hopwalk.reasoning.completing import (
     Pieces,
     pieces_of,
     require_table,
+    sorted_path,
     work_on,
     write_table,
 )
@@ -41,7 +42,7 @@ from hopwalk.reasoning.loading import load_model
 from hopwalk.reasoning.models import AnswerModel
 from hopwalk.reasoning.proposals import FOUND, Proposer
 from hopwalk.reasoning.walker_model import WalkerModel
-from hopwalk.utils.files import locked, parse_json, read_text, storing, write_bytes, write_text
+from hopwalk.utils.files import locked, parse_json, read_text, remove, storing, write_bytes, write_text
 from hopwalk.utils.packing import Packed, pack, unpack
 from hopwalk.utils.places import Place, Report
 from hopwalk.walker.runs import untrained
@@ -194,6 +195,7 @@ def _join(folder: Path, paths: Sequence[Path], target: Path) -> int:
     with joined.open("rb") as lines:
         count = sum(1 for _ in lines)
     write_table(joined, 0, target)
+    remove(sorted_path(target))
     with storing(folder):
         shutil.rmtree(folder)
     return count
