@@ -84,6 +84,7 @@ $(VENV)/.created:
 
 # First the files whose hashes are known, then the package with whatever is still missing (docs/threat-model.md).
 $(VENV)/.installed: pyproject.toml constraints.txt requirements/serve.txt | $(VENV)/.created
+	$(PIP_INSTALL) --no-deps torch
 	$(PIP_HASHED) -r requirements/serve.txt
 	$(PIP_INSTALL) --no-build-isolation -e '.[serve]'
 	@touch $@

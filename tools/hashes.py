@@ -32,6 +32,7 @@ CONSTRAINTS = PROJECT / "constraints.txt"
 FOLDER = PROJECT / "requirements"
 HEAD = "# Made by `make hashes` from constraints.txt: do not edit. The set-up installs only files with these hashes.\n"
 BUILDING = {"editables", "hatchling", "packaging", "pathspec", "pluggy", "trove-classifiers"}  # the package itself
+UNHASHED = {"torch"}  # pip would prefer a file whose hash the index states to the build without CUDA in a folder
 BACKPORTS = ' ; python_version < "3.14"'  # of what Python has itself from then on
 
 
@@ -108,7 +109,7 @@ def requirement(name: str, version: str) -> str:
 
 def main() -> None:
     """Write both files."""
-    pinned = pins()
+    pinned = {name: version for name, version in pins().items() if name not in UNHASHED}
     of_server = needed("hopwalk", frozenset({"serve"})) | BUILDING
     FOLDER.mkdir(exist_ok=True)
     for file, names in (
