@@ -26,16 +26,17 @@ def strongest_rules(model: AnswerModel, *, k: int = 5, most_seconds: float = MOS
     """
     if not model.max_hops:
         return []
-    dataset, started = model.dataset, time.process_time()
+    dataset, started = model.dataset, 0.0
     counts = np.bincount(dataset.train.relations, minlength=len(dataset.relations))
     found: list[UsedRule] = []
     for relation in np.argsort(-counts, kind="stable")[:MOST_RELATIONS].tolist():
-        if not counts[relation] or time.process_time() - started > most_seconds:
+        if not counts[relation] or (started and time.process_time() - started > most_seconds):
             break
         try:
             found += used_rules(model, relation, k=k, most_queries=NUM_QUERIES, answers=NUM_ANSWERS, num_paths=1, num_examples=1)
         except DataError:  # no queries about it
             continue
+        started = started or time.process_time()  # the first relation may compile kernels
     found = [used for used in found if used.rule.body and used.evidence.support >= LEAST_SUPPORT]
     return sorted(found, key=lambda used: -surely(used.evidence))[:k]
 
