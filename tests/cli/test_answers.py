@@ -18,7 +18,8 @@ HEAD, RELATION, TAIL = VILLAGE.labels_of(VILLAGE.test)[0]
 def test_ask(uncles_run: Path, capsys: pytest.CaptureFixture[str]):
     run = str(uncles_run)
     printed = command(capsys, "ask", run, "Child_0", "uncle", "-k", "3").out
-    assert printed.startswith("child 0 —uncle→ ?") and 10 <= printed.count("\n") <= 13  # an answer, its rule, its path
+    assert printed.startswith("child 0 —uncle→ ?")
+    assert all(printed.count(f"\n  {rank}. ") == 1 for rank in (1, 2, 3)) and "\n  4. " not in printed
     assert "child 0 —mother→ mother 0 —brother→" in printed
     answered = json.loads(command(capsys, "ask", run, "mother 0", "mother", "--inverse", "--json").out)
     assert answered["relation"] == "mother⁻¹" and len(answered["answers"]) == 10
