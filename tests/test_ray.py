@@ -1,6 +1,7 @@
 """Work on a real Ray cluster of two nodes: the same results as here, whatever is lost. One cluster serves all tests."""
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -180,13 +181,23 @@ def test_completing_gives_the_same_file_though_a_node_is_lost(
     assert found.queries == progress[-1] and sorted(path.name for path in tmp_path.iterdir()) == ["here.tsv", "there.tsv"]
 
 
+def test_what_ray_says_of_lost_nodes_is_a_line_on_stderr(place: Place, capsys: pytest.CaptureFixture[str]):
+    """stdout is for results: a node that was lost in the middle of `evaluate --json` stood before the first brace."""
+    worker = __import__("ray._private.worker")._private.worker
+    assert "print_to_stdstream" in worker.listen_error_messages.__code__.co_names  # still the function that we replace
+    worker.print_to_stdstream(
+        {"lines": ["node 7 is dead\n\tlast lines of its log\n"], "pid": "raylet", "is_err": False}, ignore_prefix=False
+    )
+    assert capsys.readouterr() == ("", "Ray: node 7 is dead\n")
+
+
 def test_an_evaluation_there_is_that_of_here(
     place: Place, on: str, village_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(sharding, "QUERIES_OF_SHARD", 4)
     options = "evaluate", str(village_run), "--both", "--untrained-control", "--json"
     there = command(capsys, *options, "--on", on)
-    assert there.err.startswith("Ray: ")
+    assert re.search(r"^Ray: \d nodes, \d CPUs$", there.err, re.MULTILINE)
     assert there.out == command(capsys, *options).out
 
 

@@ -11,6 +11,7 @@ import pickle
 import platform
 import signal
 import socket
+import sys
 import time
 import traceback
 from collections import deque
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from hopwalk.errors import ClusterError, HopwalkError, MissingPackageError, WorkError
+from hopwalk.errors import ClusterError, HopwalkError, MissingPackageError, WorkError, cut
 from hopwalk.utils.places import OnReport, Piece, Place, Result, Work, ignore
 
 SECONDS_TO_CONNECT = 5.0
@@ -81,6 +82,7 @@ def _import_ray(*, loopback_only: bool) -> Any:
 
 def _init(ray: Any, address: str) -> None:
     options = {"logging_level": "ERROR", "log_to_driver": False, "namespace": f"hopwalk-{os.getpid()}"}
+    _tell_on_stderr(ray)
     try:
         if address:
             ray.init(address=address, **options)
@@ -90,6 +92,16 @@ def _init(ray: Any, address: str) -> None:
         problem = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         what = f"the Ray cluster at {address} cannot be joined" if address else "Ray does not start on this machine"
         raise ClusterError(f"{what} ({problem})", remedy=START) from None
+
+
+def _tell_on_stderr(ray: Any) -> None:
+    """What Ray says of lost nodes, as a line on stderr: it prints that on stdout, with a piece of a log, whatever the options say."""
+
+    def tell(data: dict[str, Any], ignore_prefix: bool) -> None:  # the name and the form of Ray's own function
+        for text in data.get("lines", ()):
+            sys.stderr.write(f"Ray: {cut(str(text).strip().partition(os.linesep)[0])}\n")
+
+    ray._private.worker.print_to_stdstream = tell
 
 
 def _require_listening(address: str) -> None:
