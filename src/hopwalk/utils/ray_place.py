@@ -95,7 +95,7 @@ def _init(ray: Any, address: str) -> None:
 
 
 def _tell_on_stderr(ray: Any) -> None:
-    """What Ray says of lost nodes, as a line on stderr: it prints that on stdout, with a piece of a log, whatever the options say."""
+    """What Ray says of lost nodes, as a line on stderr: Ray prints it on stdout, with part of a log, whatever we ask for."""
 
     def tell(data: dict[str, Any], ignore_prefix: bool) -> None:  # the name and the form of Ray's own function
         for text in data.get("lines", ()):
