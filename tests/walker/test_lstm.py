@@ -14,8 +14,11 @@ def test_values_are_those_of_torch():
         cell.bias_ih.copy_(layer.input.bias)
         cell.bias_hh.zero_()
     rows, inputs, h, c = torch.tensor([1, 0, 1]), torch.randn(3, 3), torch.randn(2, 4), torch.randn(2, 4)
-    found, expected = layer(layer.input(inputs), h, c, rows), cell(inputs, (h[rows], c[rows]))
-    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(found, expected, strict=True))
+    for found, expected in (
+        (layer(layer.input(inputs), (h, c), rows), cell(inputs, (h[rows], c[rows]))),
+        (layer(layer.input(inputs)), cell(inputs)),  # from the empty path
+    ):
+        assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(found, expected, strict=True))
 
 
 def test_gradient():
@@ -25,5 +28,6 @@ def test_gradient():
     def values(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, dtype=torch.double, requires_grad=True)
 
-    assert torch.autograd.gradcheck(lambda *given: layer(*given, rows), (values(3, 16), values(2, 4), values(2, 4)))
-    assert torch.autograd.gradcheck(lambda *given: layer(*given, None), (values(2, 16), values(2, 4), values(2, 4)))
+    assert torch.autograd.gradcheck(lambda x, h, c: layer(x, (h, c), rows), (values(3, 16), values(2, 4), values(2, 4)))
+    assert torch.autograd.gradcheck(lambda x, h, c: layer(x, (h, c)), (values(2, 16), values(2, 4), values(2, 4)))
+    assert torch.autograd.gradcheck(layer, (values(2, 16),))

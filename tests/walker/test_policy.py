@@ -16,7 +16,7 @@ def test_probabilities_are_those_of_equation_4():
         h = torch.cat([policy.relations[policy.relation_ids.start_id], policy.entities[e_s]])[None]
         for layer in policy.encoder:
             assert isinstance(layer, LSTMLayer)
-            h, _ = layer(layer.input(h), torch.zeros(1, 6), torch.zeros(1, 6), None)
+            h, _ = layer(layer.input(h))
         state = torch.cat([policy.relations[r_q], policy.entities[e_s], h[0]])  # the order of W1's columns here
         action_query = policy.w2(torch.relu(policy.w1(state)))
         relations, tails = environment.graph.edges_from(e_s)

@@ -37,7 +37,7 @@ def operations_of_query(settings: Settings, num_actions: float) -> float:
     """Floating-point operations of the LSTM, W1, W2 and the scores for one query, forward and backward.
 
     With masks of a walk the first state is shared by all rollouts, and so is its recurrent product; with masks of every edge it
-    is not, and the scores take two products. After the last hop the LSTM does not run.
+    is not, and the scores take two products. The start has no recurrent product; after the last hop the LSTM does not run.
     """
     walker, hops = settings.walker, settings.walk.hops
     shares_first = walker.dropout_masks == "walk"
@@ -46,8 +46,7 @@ def operations_of_query(settings: Settings, num_actions: float) -> float:
     inputs = 4 * walker.history_dimension * (width + (walker.history_layers - 1) * walker.history_dimension)
     layers = (width + walker.history_dimension) * width + width * width
     states = (1 if shares_first else walker.rollouts) + walker.rollouts * (hops - 1)
-    continued = 1 + 1 + walker.rollouts * max(hops - 2, 0) if hops > 1 else 1
-    continued = continued if shares_first else walker.rollouts * hops
+    continued = (1 if shares_first else walker.rollouts) + walker.rollouts * (hops - 2) if hops > 1 else 0
     scores = num_actions * width * (1 if shares_first else 2)
     return 3 * 2 * (states * (inputs + layers + scores) + continued * recurrent)
 

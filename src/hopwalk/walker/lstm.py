@@ -14,6 +14,9 @@ def look_up(table: Tensor, rows: Tensor, *, is_sparse: bool = False) -> Tensor:
     return functional.embedding(rows, table, sparse=is_sparse)
 
 
+State = tuple[Tensor, Tensor]  # (h, c) after S paths, [S, H] each
+
+
 class LSTMLayer(nn.Module):
     """One layer of the LSTM. Walks that continue the same path share the product with its h."""
 
@@ -22,16 +25,23 @@ class LSTMLayer(nn.Module):
         self.input = nn.Linear(input_size, 4 * size)
         self.recurrent = nn.Linear(size, 4 * size, bias=False)
 
-    def forward(self, from_input: Tensor, h: Tensor, c: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The next `(h, c)` of S walks [S, H], given those of the paths that they continue.
+    def forward(self, from_input: Tensor, before: State | None = None, rows: Tensor | None = None) -> State:
+        """The next `(h, c)` of S walks [S, H], given those of the paths that they continue; None: of the empty path, 0.
 
         `from_input` is `self.input` of the action taken [S, 4H]. `rows` is the path each walk continues; None: each its own.
         """
-        from_h = self.recurrent(h)
+        if before is None:
+            zeros = from_input.new_zeros(len(from_input), self.recurrent.in_features)
+            return _cell(from_input, None, zeros)
+        from_h, c = self.recurrent(before[0]), before[1]
         if rows is not None:
             from_h, c = look_up(from_h, rows), look_up(c, rows)
-        states: tuple[Tensor, Tensor] = _Cell.apply(from_input, from_h, c)  # type: ignore[no-untyped-call]
-        return states
+        return _cell(from_input, from_h, c)
+
+
+def _cell(from_input: Tensor, from_h: Tensor | None, c: Tensor) -> State:
+    states: State = _Cell.apply(from_input, from_h, c)  # type: ignore[no-untyped-call]
+    return states
 
 
 def _tanh_(values: Tensor) -> Tensor:
@@ -40,11 +50,11 @@ def _tanh_(values: Tensor) -> Tensor:
 
 
 class _Cell(torch.autograd.Function):
-    """`c' = σ(f) c + σ(i) tanh(g)` and `h' = σ(o) tanh(c')`, where `from_input + from_h = [i, f, g, o]`."""
+    """`c' = σ(f) c + σ(i) tanh(g)` and `h' = σ(o) tanh(c')`, where `from_input + from_h = [i, f, g, o]`; no `from_h` means 0."""
 
     @staticmethod
-    def forward(ctx: Any, from_input: Tensor, from_h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        gates = from_input + from_h
+    def forward(ctx: Any, from_input: Tensor, from_h: Tensor | None, c: Tensor) -> State:
+        gates = from_input.clone() if from_h is None else from_input + from_h
         size = c.shape[1]
         gates[:, 2 * size : 3 * size].mul_(2)  # tanh(x) = 2 σ(2x) − 1, so that one σ serves all four
         i, f, g, o = gates.sigmoid_().chunk(4, dim=1)
@@ -55,7 +65,7 @@ class _Cell(torch.autograd.Function):
         return o * tanh_c, next_c
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
         d_h, d_next_c = gradients
         gates, c, tanh_c = ctx.saved_tensors
         i, f, g, o = gates.chunk(4, dim=1)
@@ -73,4 +83,4 @@ class _Cell(torch.autograd.Function):
             gate = gates[:, columns]
             d_gates[:, columns].mul_(gate).mul_(1 - gate)
         d_g.mul_((g * g).neg_().add_(1))
-        return d_gates, d_gates, d_c.mul_(f)
+        return d_gates, d_gates if ctx.needs_input_grad[1] else None, d_c.mul_(f)

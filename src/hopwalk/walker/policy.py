@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,7 +14,7 @@ from hopwalk.config.settings import WalkerSettings
 from hopwalk.data.relation_ids import RelationIds
 from hopwalk.utils.randomness import dropout
 from hopwalk.walker.edge_scores import edge_scores
-from hopwalk.walker.lstm import LSTMLayer, look_up
+from hopwalk.walker.lstm import LSTMLayer, State, look_up
 
 MOST_DENSE_ENTITIES = 30_000
 MOST_PRECOMPUTED = 2**26  # numbers in a table of one layer's projections of all entities: 256 MB
@@ -23,7 +24,7 @@ MOST_PRECOMPUTED = 2**26  # numbers in a table of one layer's projections of all
 class PathEncoding:
     """The LSTM's states after S paths: for every layer `(h, c)`, [S, H] each."""
 
-    layers: tuple[tuple[Tensor, Tensor], ...]
+    layers: tuple[State, ...]
 
     @property
     def top(self) -> Tensor:
@@ -75,29 +76,28 @@ class Policy(nn.Module):
 
     def start(self, heads: Tensor, generator: torch.Generator | None = None) -> PathEncoding:
         """`h_0 = LSTM(0, [r_0; e_s])` (equation 2), e_s being the heads."""
-        zeros = self.relations.new_zeros(len(heads), self.settings.history_dimension)
-        encoding = PathEncoding(((zeros, zeros),) * len(self.encoder))
-        return self.encode_step(encoding, torch.full_like(heads, self.relation_ids.start_id), heads, generator)
+        return self.encode_step(None, torch.full_like(heads, self.relation_ids.start_id), heads, generator)
 
     def encode_step(
         self,
-        encoding: PathEncoding,
+        encoding: PathEncoding | None,
         relations: Tensor,
         entities: Tensor,
         generator: torch.Generator | None = None,
         rows: Tensor | None = None,
     ) -> PathEncoding:
-        """`h_t = LSTM(h_{t−1}, a_{t−1})` (equation 3), the actions being `[relations; entities]`.
+        """`h_t = LSTM(h_{t−1}, a_{t−1})` (equation 3), the actions being `[relations; entities]`; no encoding: of the empty path.
 
         `rows` is the path of the encoding that each walk continues; None: each its own.
         """
         first, *others = cast("list[LSTMLayer]", list(self.encoder))
         incoming = self._project(first.input, relations, entities, generator)
-        layers = [first(incoming, *encoding.layers[0], rows)]
+        before: Sequence[State | None] = encoding.layers if encoding else [None] * len(self.encoder)
+        layers = [first(incoming, before[0], rows)]
         between = 0.0 if self.settings.dropout_masks == "edge" else self.settings.hidden_dropout
         for number, layer in enumerate(others, start=1):
             incoming = layer.input(dropout(layers[-1][0], between, generator))
-            layers.append(layer(incoming, *encoding.layers[number], rows))
+            layers.append(layer(incoming, before[number], rows))
         return PathEncoding(tuple(layers))
 
     def logits(
