@@ -109,5 +109,15 @@ def test_ranking_prints_a_line_now_and_then_without_a_terminal(
     assert lines and all(re.fullmatch(r"\d+ of 100 queries ranked, \d+ (s|min) left", line) for line in lines)
 
 
+def test_a_second_ranking_is_timed_from_the_end_of_the_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Its first tenth took 40 s: 6 min left, not none."""
+    clock = iter([0.0, 20.0, 60.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    with CountBar() as bar:
+        bar.show(100, 100, "100 of 100 queries ranked")
+        bar.show(10, 100, "10 of 100 queries ranked")
+    assert capsys.readouterr().err == "10 of 100 queries ranked, 6 min left\n"
+
+
 def test_short_rankings_show_nothing(trained_walker: Run, capsys: pytest.CaptureFixture[str]):
     assert command(capsys, "evaluate", str(trained_walker.path)).err == ""

@@ -133,7 +133,8 @@ class CountBar:
         columns = BarColumn(bar_width=20), TextColumn("{task.description}"), TimeRemainingColumn(compact=True), TextColumn("left")
         self._bar = Progress(*columns, console=console(to_stderr=True))
         self._task = self._bar.add_task("…", total=None)
-        self._begun, self._last_line, self._done = time.monotonic(), time.monotonic(), 0
+        self._begun = self._last_line = self._last_shown = time.monotonic()
+        self._done = 0
 
     def __enter__(self) -> CountBar:
         return self
@@ -147,8 +148,8 @@ class CountBar:
         now = time.monotonic()
         if done < self._done:
             self._bar.reset(self._task)
-            self._begun = now
-        self._done = done
+            self._begun = self._last_shown  # the end of what was counted before; the first of the new is not done in no time
+        self._done, self._last_shown = done, now
         self._bar.update(self._task, completed=done, total=total, description=text)
         if _is_terminal():
             if now - self._begun > SECONDS_BEFORE_A_BAR:
