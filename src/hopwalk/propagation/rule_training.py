@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from hopwalk.config.settings import PropagationSettings, RuleSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError
-from hopwalk.learning.metrics import dev_metrics
 from hopwalk.learning.optimizers import Optimizer
-from hopwalk.learning.ranking import filtered_answers, sample_queries, split_queries
-from hopwalk.learning.training import Learner, OnBatch
+from hopwalk.learning.scorer_training import ScorerLearner
+from hopwalk.learning.training import OnBatch
 from hopwalk.propagation.queries import QuerySampler
 from hopwalk.propagation.rule_scorer import RuleScorer
 
 
-class RuleLearner(Learner):
+class RuleLearner(ScorerLearner):
     """NeuralLP or DRUM, its training queries and its optimizer. `name` is that of the model in the run's files.
 
     The loss is −log p(answer). The releases divide the training facts 3 : 1 into a graph and queries, so that no query finds its
@@ -34,15 +29,13 @@ class RuleLearner(Learner):
     def __init__(self, name: str, scorer: RuleScorer, dataset: Dataset, settings: RuleSettings) -> None:
         if not len(dataset.train):
             raise DataError(f"{dataset.name} has no training queries")
-        self.name, self.model, self.seed = name, scorer, settings.seed
+        super().__init__(scorer, dataset, Optimizer(scorer, "adam", settings.learning_rate), settings.dev_queries)
+        self.name, self.seed = name, settings.seed
         self.epochs, self.evaluate_every, self.patience = settings.evaluations, 1, settings.evaluations
         self._scorer, self._settings = scorer, settings
         sampled = PropagationSettings(hiding=settings.hiding, seed=settings.seed)
         self._sampler = QuerySampler(scorer.engine.graph, dataset, sampled)
-        self._dev = sample_queries(split_queries(dataset, "valid"), settings.dev_queries)
-        self._known = filtered_answers(dataset, "valid")
         self._batches = -(-settings.queries // settings.batch_size)
-        self._optimizer = Optimizer(scorer, "adam", settings.learning_rate)
         with torch.no_grad():
             scorer.model.mean_loss(scorer.engine, self._sampler.batch(0, 1))  # compiles the kernels, which is not training
 
@@ -67,15 +60,3 @@ class RuleLearner(Learner):
         self._optimizer.clip(settings.gradient_clip)
         self._optimizer.step()
         return float(loss.detach())
-
-    def measure(self) -> dict[str, Any]:
-        """The metrics of dev's tails."""
-        return dev_metrics(self._scorer.numpy_scores, self._dev, self._known, self._scorer.num_entities)
-
-    def state(self) -> dict[str, Tensor]:
-        """The state of the optimizer."""
-        return self._optimizer.state()
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` gave."""
-        self._optimizer.load_state(state)

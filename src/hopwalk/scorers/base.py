@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TrainableScorer(Scorer):
-    """A scorer that `ScorerLearner` can train."""
+    """A scorer that `EmbeddingLearner` can train."""
 
     @abstractmethod
     def learn(self, batch: Batch, optimizer: Optimizer, generator: torch.Generator) -> float:

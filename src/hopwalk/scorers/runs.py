@@ -24,7 +24,7 @@ from hopwalk.scorers.ensemble import Ensemble, choose_weights
 from hopwalk.scorers.installed import package_of
 from hopwalk.scorers.models import PROPAGATION, build_any_scorer, has_rules, is_ntp, is_propagation
 from hopwalk.scorers.path_ensemble import PathEnsemble
-from hopwalk.scorers.training import ScorerLearner
+from hopwalk.scorers.training import EmbeddingLearner
 from hopwalk.utils.files import locked
 from hopwalk.utils.packing import pack, unpack
 
@@ -101,7 +101,7 @@ def training_plan(settings: Settings) -> TrainingPlan:
 
 def _learner(scorer: Scorer, dataset: Dataset, settings: Settings, processes: Processes = ALONE) -> Learner:
     if isinstance(scorer, TrainableScorer):
-        return ScorerLearner(scorer, dataset, settings.scorer)
+        return EmbeddingLearner(scorer, dataset, settings.scorer)
     from hopwalk.propagation.rule_scorer import RuleScorer
     from hopwalk.propagation.rule_training import RuleLearner
     from hopwalk.propagation.scorer import PropagationScorer

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from hopwalk.config.settings import ScorerSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.errors import DataError
-from hopwalk.learning.metrics import dev_metrics
 from hopwalk.learning.optimizers import Optimizer
-from hopwalk.learning.ranking import filtered_answers, split_queries
-from hopwalk.learning.training import Learner, OnBatch
+from hopwalk.learning.scorer_training import ScorerLearner
+from hopwalk.learning.training import OnBatch
 from hopwalk.scorers.base import TrainableScorer
 from hopwalk.scorers.queries import TrainingQueries
 
 
-class ScorerLearner(Learner):
-    """A scorer, its training queries and its optimizer."""
+class EmbeddingLearner(ScorerLearner):
+    """An embedding model, its training queries and its optimizer."""
 
     remedy = "Set a smaller scorer.learning_rate."
 
     def __init__(self, scorer: TrainableScorer, dataset: Dataset, settings: ScorerSettings) -> None:
         if not len(dataset.facts):
             raise DataError(f"{dataset.name} has no facts to train on", remedy="Give a data set with training facts.")
-        self.name, self.model, self.seed = settings.model, scorer, settings.seed
+        super().__init__(scorer, dataset, Optimizer(scorer, settings.optimizer, settings.learning_rate))
+        self.name, self.seed = settings.model, settings.seed
         self.epochs, self.evaluate_every, self.patience = settings.epochs, settings.evaluate_every, settings.patience
         self._scorer, self._batch_size = scorer, settings.batch_size
         self._learning_rate, self._learning_rate_decay = settings.learning_rate, settings.learning_rate_decay
         self._queries = TrainingQueries.of(dataset)
-        self._dev, self._known = split_queries(dataset, "valid"), filtered_answers(dataset, "valid")
-        self._optimizer = Optimizer(scorer, settings.optimizer, settings.learning_rate)
 
     def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
         """Train one epoch; returns the mean loss."""
@@ -44,15 +38,3 @@ class ScorerLearner(Learner):
             total += loss
             on_batch(number, num_batches, {"loss": loss})
         return {"loss": total / num_batches}
-
-    def measure(self) -> dict[str, Any]:
-        """The metrics of tails on dev; empty without dev queries."""
-        return dev_metrics(self._scorer.numpy_scores, self._dev, self._known, self._scorer.num_entities)
-
-    def state(self) -> dict[str, Tensor]:
-        """The state of the optimizer."""
-        return self._optimizer.state()
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore the state that `state` returned."""
-        self._optimizer.load_state(state)

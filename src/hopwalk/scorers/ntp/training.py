@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional
 
 from hopwalk.config.settings import NtpSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.errors import DataError
-from hopwalk.learning.metrics import dev_metrics
 from hopwalk.learning.optimizers import Optimizer
-from hopwalk.learning.ranking import filtered_answers, split_queries
-from hopwalk.learning.training import Learner, OnBatch
+from hopwalk.learning.scorer_training import ScorerLearner
+from hopwalk.learning.training import OnBatch
 from hopwalk.propagation.graph import Int64s
 from hopwalk.scorers.ntp.model import NtpScorer
 from hopwalk.scorers.ntp.proofs import NONE
@@ -27,7 +22,7 @@ CORRUPTED = ((0,), (2,), (0, 2), (0, 2))  # columns of corrupted facts, by turns
 EPSILON = 1e-6  # scores are this far from 0 and 1 in the loss
 
 
-class NtpLearner(Learner):
+class NtpLearner(ScorerLearner):
     """The prover and ComplEx, their facts and their optimizer. `name` is that of the model in the run's files.
 
     Facts are proved without themselves. Each is joined by `ntp.corruptions` facts with another head, another tail, or both.
@@ -39,13 +34,12 @@ class NtpLearner(Learner):
     def __init__(self, name: str, scorer: NtpScorer, dataset: Dataset, settings: NtpSettings) -> None:
         if not len(dataset.facts):
             raise DataError(f"{dataset.name} has no facts to train on", remedy="Give a data set with training facts.")
-        self.name, self.model, self.seed = name, scorer, settings.seed
+        super().__init__(scorer, dataset, Optimizer(scorer, "adam", settings.learning_rate))
+        self.name, self.seed = name, settings.seed
         self.epochs, self.evaluate_every, self.patience = settings.epochs, settings.evaluate_every, settings.patience
         self._scorer, self._settings = scorer, settings
         self._facts = dataset.facts.array().astype(np.int64)
         self._known_facts = KnownAnswers([dataset.facts], len(dataset.entities), len(dataset.relations))
-        self._dev, self._known = split_queries(dataset, "valid"), filtered_answers(dataset, "valid")
-        self._optimizer = Optimizer(scorer, "adam", settings.learning_rate)
         scorer.best_proofs(self._facts[:1], np.zeros(1, dtype=np.int64))  # compiles the search, which is not training
 
     def learn(self, epoch: int, generator: torch.Generator, on_batch: OnBatch) -> dict[str, float]:
@@ -93,15 +87,3 @@ class NtpLearner(Learner):
                 parameter.grad.clamp_(-settings.gradient_clip, settings.gradient_clip)
         self._optimizer.step()
         return float(loss.detach()), int((proofs.rules[: len(rows)] != NONE).sum())
-
-    def measure(self) -> dict[str, Any]:
-        """The metrics of tails on dev; empty without dev queries."""
-        return dev_metrics(self._scorer.numpy_scores, self._dev, self._known, self._scorer.num_entities)
-
-    def state(self) -> dict[str, Tensor]:
-        """The state of the optimizer."""
-        return self._optimizer.state()
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore the state that `state` returned."""
-        self._optimizer.load_state(state)
