@@ -11,7 +11,6 @@ docs/benchmarks.md.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.machine import PROJECT, describe_machine
-from benchmarks.results import fill_in, load_results, markdown_table
+from benchmarks.results import fill_in, load_results, markdown_table, parser_of
 from hopwalk.utils.files import write_text
 
 RESULTS = PROJECT / "results" / "asking.json"
@@ -127,12 +126,11 @@ def with_tables(page: str, found: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measure and print, or fill in the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, PAGE)
     parser.add_argument("runs", nargs="*", type=Path, help="run folders of walkers or propagation")
     parser.add_argument("--queries", type=int, default=512, help="how many queries, at most")
     parser.add_argument("--repeats", type=int, default=3, help="number of turns; the best one counts")
     parser.add_argument("--out", type=Path, default=RESULTS, help="the file to write")
-    parser.add_argument("--tables", action="store_true", help="measure nothing; fill in the tables of docs/benchmarks.md")
     args = parser.parse_args()
     if args.tables:
         write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8"), load_results(args.out)))

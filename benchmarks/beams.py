@@ -7,22 +7,19 @@ Arguments are walkers that `hopwalk reproduce --runs runs/results` has trained. 
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import PROJECT
-from benchmarks.results import load_results
+from benchmarks.results import load_results, parser_of, write_results
 from hopwalk.config.settings import changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.learning.metrics import metrics
 from hopwalk.learning.ranking import filtered_answers, rank_answers, sample_queries, split_queries
 from hopwalk.learning.run import Run
 from hopwalk.paper.source import describe_source
-from hopwalk.utils.files import write_text
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.runs import load_decoder
 
@@ -55,7 +52,7 @@ def measure_run(folder: Path, beams: Sequence[int], most: int) -> list[dict[str,
 
 def main() -> None:
     """Measure the walkers that are named, and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("walkers", nargs="+")
     parser.add_argument("--beams", type=int, nargs="+", default=[128, 256, 512])
     parser.add_argument("--queries", type=int, default=1000, help="dev queries, at most")
@@ -65,7 +62,7 @@ def main() -> None:
         rows = measure_run(RUNS / f"walker-{name}", given.beams, given.queries)
         print(name, *rows, sep="\n", flush=True)
         kept[name] = {"source": describe_source(), "queries": given.queries, "rows": rows}
-    write_text(RESULTS, json.dumps(kept, indent=1) + "\n")
+    write_results(RESULTS, kept)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ rank in between. Writes `results/propagation-budgets.json`.
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -20,14 +18,13 @@ import torch
 from rich.console import Console
 
 from benchmarks.machine import PROJECT, describe_machine
-from benchmarks.results import load_results
+from benchmarks.results import load_results, parser_of, write_results
 from hopwalk import api
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.learning.ranking import Floats, filtered_answers, rank_answers, sample_queries, split_queries
 from hopwalk.propagation.scorer import PropagationScorer
 from hopwalk.propagation.training import PropagationLearner
-from hopwalk.utils.files import write_text
 
 RESULTS = PROJECT / "results" / "propagation-budgets.json"
 
@@ -68,7 +65,7 @@ def share_of_rises(runs: list[dict[str, Any]]) -> float:
 
 def main() -> None:
     """Measure and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("data")
     parser.add_argument("--queries", type=int, nargs="+", required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
@@ -82,7 +79,7 @@ def main() -> None:
             Console().print(runs[-1])
     found = load_results(RESULTS)
     found[given.data] = {"machine": asdict(describe_machine()), "share_of_rises": share_of_rises(runs), "runs": runs}
-    write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+    write_results(RESULTS, found)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ load. A request that was sent before must be answered; a later one is answered, 
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -26,8 +25,7 @@ import numpy as np
 from tools.soak.load import RUNS, Tally, described, serve_and_load
 
 from benchmarks.machine import PROJECT, describe_machine
-from benchmarks.results import fill_in, load_results, markdown_table
-from hopwalk.utils.files import write_text
+from benchmarks.results import fill_in, fill_page, load_results, markdown_table, parser_of, write_results
 
 RESULTS = PROJECT / "results" / "endurance.json"
 PAGE = PROJECT / "docs" / "serving.md"
@@ -82,17 +80,16 @@ def with_tables(page: str) -> str:
 
 def main() -> None:
     """Measure and write the results, or fill in the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, PAGE)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--tables", action="store_true", help="measure nothing; fill in the table of docs/serving.md")
     given = parser.parse_args()
     if not given.tables:
         command = f"python -m benchmarks.endurance --minutes {given.minutes:g} --clients {given.clients}"
         found = {"command": command, **measure(given.minutes, given.clients), "machine": asdict(describe_machine())}
-        write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+        write_results(RESULTS, found)
         print(json.dumps({name: value for name, value in found.items() if name != "machine"}, indent=1))
-    write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
+    fill_page(PAGE, with_tables)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ cut by PageRank. The table in docs/propagation.md is made of this output.
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
+from benchmarks.results import parser_of
 from hopwalk import api
 from hopwalk.data.dataset import Dataset
 from hopwalk.learning.ranking import filtered_answers, rank_answers, sample_queries
@@ -51,7 +51,7 @@ def measure(scorer: PropagationScorer, dataset: Dataset, num_queries: int) -> tu
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--bounds", type=int, nargs="+", default=[400, 100, 50])
     parser.add_argument("--queries", type=int, default=400)

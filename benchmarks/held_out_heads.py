@@ -9,8 +9,6 @@ facts. Dev is ranked too, twice: as it is, and with such facts of its heads hidd
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -19,7 +17,7 @@ import torch
 from rich.console import Console
 
 from benchmarks.machine import PROJECT, describe_machine
-from benchmarks.results import load_results
+from benchmarks.results import load_results, parser_of, write_results
 from hopwalk import api
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.dataset import Dataset
@@ -29,7 +27,6 @@ from hopwalk.learning.ranking import ScoreAllTails, filtered_answers, rank_answe
 from hopwalk.learning.reached import ReachedScores
 from hopwalk.propagation.scorer import PropagationScorer
 from hopwalk.propagation.training import PropagationLearner
-from hopwalk.utils.files import write_text
 
 RESULTS = PROJECT / "results" / "propagation-hiding.json"
 SHARE = 6  # one of so many heads is held out
@@ -78,7 +75,7 @@ def measure(dataset: Dataset, settings: PropagationSettings) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("data")
     parser.add_argument("--hiding", nargs="+", required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
@@ -92,7 +89,7 @@ def main() -> None:
             Console().print(runs[-1])
     found = load_results(RESULTS)
     found[given.data] = {"machine": asdict(describe_machine()), "runs": runs}
-    write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+    write_results(RESULTS, found)
 
 
 if __name__ == "__main__":

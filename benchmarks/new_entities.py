@@ -11,8 +11,6 @@ the same facts: it has embeddings of the new entities too, but nothing was learn
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,14 +21,13 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from benchmarks.machine import PROJECT, describe_machine
-from benchmarks.results import fill_in, load_results, markdown_table
+from benchmarks.results import fill_in, fill_page, load_results, markdown_table, parser_of, write_results
 from hopwalk import api
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Triples
 from hopwalk.learning.metrics import bootstrap_interval
 from hopwalk.learning.ranking import filtered_answers, rank_answers
 from hopwalk.learning.scorer import PathScorer, Scorer
-from hopwalk.utils.files import write_text
 
 SHARE = 0.1
 RESULTS = PROJECT / "results" / "new-entities.json"
@@ -134,21 +131,20 @@ def with_tables(page: str) -> str:
 
 def main() -> None:
     """Measure and write the results, or fill in the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, PAGE)
     parser.add_argument("--data", nargs="*", default=["umls", "wn18rr"])
     parser.add_argument("--queries", type=int, default=40_000, help="training queries of propagation")
     parser.add_argument("--epochs", type=int, default=20, help="of ComplEx; 0: not trained")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of new entities")
-    parser.add_argument("--tables", action="store_true", help="measure nothing; fill in the table of docs/propagation.md")
     given = parser.parse_args()
     if given.tables:
-        write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
+        fill_page(PAGE, with_tables)
         return
     found = load_results(RESULTS) or {"rows": {}}
     for name in given.data:
         found["rows"][name] = measure(name, given.queries, given.epochs, given.seed) | {"machine": asdict(describe_machine())}
         Console().print(found["rows"][name])
-        write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+        write_results(RESULTS, found)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ a number of queries, as Ctrl-C would stop it. `--tables` measures nothing and fi
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import tempfile
 import time
@@ -28,9 +26,8 @@ from rich.console import Console
 
 from benchmarks.ingest import in_fresh_process, peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine
-from benchmarks.results import fill_in, load_results, markdown_table
+from benchmarks.results import fill_in, fill_page, load_results, markdown_table, parser_of, write_results
 from benchmarks.scale import LIVES_IN, planted_graph
-from hopwalk.utils.files import write_text
 
 NUM_FILES = 16
 NUM_ASKED, NUM_COMPLETED = 200, 5000
@@ -148,14 +145,13 @@ def with_tables(page: str) -> str:
 
 def main() -> None:
     """Measure and write the results, or fill in the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, PAGE)
     parser.add_argument("--entities", type=int, default=5_000_000)
     parser.add_argument("--queries", type=int, default=8000, help="training queries")
     parser.add_argument("--dry", action="store_true", help="write nothing")
-    parser.add_argument("--tables", action="store_true", help="measure nothing; fill in the table of docs/benchmarks.md")
     given = parser.parse_args()
     if given.tables:
-        write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
+        fill_page(PAGE, with_tables)
         return
     with tempfile.TemporaryDirectory(prefix="hopwalk-benchmark-") as made:
         folder = Path(made)
@@ -164,7 +160,7 @@ def main() -> None:
     Console().print(row)
     if not given.dry:
         found = {"machine": asdict(describe_machine()), "threads": 1, "row": row}
-        write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+        write_results(RESULTS, found)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ and another for test.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.results import parser_of
 from hopwalk.utils.files import write_text
 
 Fact = tuple[str, str, str]
@@ -153,7 +153,7 @@ def csv(graph: Planted) -> str:
 
 def main() -> None:
     """Write a graph."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--drugs", type=int, default=600)

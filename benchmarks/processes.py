@@ -21,8 +21,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.machine import ONE_THREAD, PROJECT, describe_machine
-from benchmarks.results import fill_in, load_results, markdown_table
-from hopwalk.utils.files import write_text
+from benchmarks.results import fill_in, load_results, markdown_table, parser_of, write_results
 
 RESULTS = PROJECT / "results" / "propagation-processes.json"
 PAGE = PROJECT / "docs" / "cluster.md"
@@ -108,11 +107,10 @@ def table(results: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measure, and write the result file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, PAGE)
     parser.add_argument("--data", nargs="+", default=["umls"])
     parser.add_argument("--queries", type=int, default=1600)
     parser.add_argument("--turns", type=int, default=2)
-    parser.add_argument("--tables", action="store_true")
     parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -125,7 +123,7 @@ def main() -> None:
         return
     machine = asdict(describe_machine())
     data = {name: compare(name, arguments.queries, arguments.turns) for name in arguments.data}
-    write_text(RESULTS, json.dumps({"machine": machine, "turns": arguments.turns, "data": data}, indent=2) + "\n")
+    write_results(RESULTS, {"machine": machine, "turns": arguments.turns, "data": data})
     print(json.dumps(data, indent=2))
 
 

@@ -12,8 +12,6 @@ the table in docs/benchmarks.md.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -27,14 +25,13 @@ from rich.console import Console
 from benchmarks import plain_propagation
 from benchmarks.ingest import in_fresh_process, peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine
-from benchmarks.results import fill_in, load_results, markdown_table
+from benchmarks.results import fill_in, fill_page, load_results, markdown_table, parser_of, write_results
 from hopwalk import api
 from hopwalk.data.dataset import Dataset
 from hopwalk.propagation.parameters import Tasks
 from hopwalk.propagation.queries import QuerySampler, plain_tasks
 from hopwalk.propagation.scorer import PropagationScorer
 from hopwalk.propagation.training import PropagationLearner
-from hopwalk.utils.files import write_text
 
 RESULTS = PROJECT / "results" / "propagation-speed.json"
 PAGE = PROJECT / "docs" / "benchmarks.md"
@@ -162,22 +159,21 @@ def with_tables(page: str) -> str:
 
 def main() -> None:
     """Measure and write the results, or fill in the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, PAGE)
     parser.add_argument("--data", nargs="*", default=["wn18rr", "fb15k-237"])
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--train", type=int, default=2000, help="training queries before anything is measured")
     parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--tables", action="store_true", help="measure nothing; fill in the table of docs/benchmarks.md")
     given = parser.parse_args()
     if given.tables:
-        write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
+        fill_page(PAGE, with_tables)
         return
     found = load_results(RESULTS) or {"rows": {}}
     for name in given.data:
         row = in_fresh_process(measure, name, given.turns, given.train, given.questions)
         found["rows"][name] = row | {"machine": asdict(describe_machine())}
         Console().print(row)
-        write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+        write_results(RESULTS, found)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
-"""Result files of benchmarks, and their tables in the docs."""
+"""What benchmarks have in common: their command lines, their result files, and their tables in the docs."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from hopwalk.utils.files import write_text
 
 
 def load_results(path: Path) -> dict[str, Any]:
@@ -32,3 +35,21 @@ def fill_in(page: str, name: str, table: str) -> str:
     """The text of a page with the table between `<!-- NAME -->` and `<!-- end -->`."""
     start, end = f"<!-- {name} -->", "<!-- end -->"
     return re.sub(rf"{re.escape(start)}.*?{end}", lambda _: f"{start}\n{table}\n{end}", page, flags=re.DOTALL)
+
+
+def write_results(path: Path, found: Mapping[str, Any]) -> None:
+    """Write a result file."""
+    write_text(path, json.dumps(found, indent=1) + "\n")
+
+
+def parser_of(description: str | None, page: Path | None = None) -> ArgumentParser:
+    """A command line with the benchmark's own text as its help; with a page of the docs, also with `--tables`."""
+    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
+    if page is not None:
+        parser.add_argument("--tables", action="store_true", help=f"measure nothing; fill in the tables of docs/{page.name}")
+    return parser
+
+
+def fill_page(page: Path, with_tables: Callable[[str], str]) -> None:
+    """Write a page of the docs with its tables as they are in the results."""
+    write_text(page, with_tables(page.read_text(encoding="utf-8")))

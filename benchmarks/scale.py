@@ -12,7 +12,6 @@ on one thread. `--tables` measures nothing and fills in the table in docs/benchm
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from dataclasses import asdict
@@ -25,7 +24,7 @@ from rich.console import Console
 from benchmarks.ingest import in_fresh_process, peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine
 from benchmarks.powerlaw import power_law_ranks
-from benchmarks.results import fill_in, load_results, markdown_table
+from benchmarks.results import fill_in, fill_page, load_results, markdown_table, parser_of, write_results
 from hopwalk.config.settings import PropagationSettings
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Ids, TriplePacking, Triples, sorted_unique
@@ -33,7 +32,6 @@ from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.learning.calibration import calibrate
 from hopwalk.propagation.scorer import PropagationScorer
 from hopwalk.propagation.training import PropagationLearner
-from hopwalk.utils.files import write_text
 
 ENTITIES = (100_000, 1_000_000, 5_000_000)
 NUM_RELATIONS, FACTS_PER_ENTITY = 20, 4
@@ -192,15 +190,14 @@ def with_tables(page: str) -> str:
 
 def main() -> None:
     """Measure and write the results, or fill in the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, PAGE)
     parser.add_argument("--entities", type=int, nargs="*", default=ENTITIES)
     parser.add_argument("--queries", type=int, default=8000, help="training queries")
     parser.add_argument("--set", action="append", default=[], help="a setting of propagation, name=value")
     parser.add_argument("--dry", action="store_true", help="write nothing")
-    parser.add_argument("--tables", action="store_true", help="measure nothing; fill in the table of docs/benchmarks.md")
     given = parser.parse_args()
     if given.tables:
-        write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
+        fill_page(PAGE, with_tables)
         return
     values = {name: json.loads(value) for name, value in (text.split("=") for text in given.set)}
     rows = []
@@ -210,7 +207,7 @@ def main() -> None:
     if not given.dry:
         settings = settings_of(given.queries, **values).model_dump()
         found = {"machine": asdict(describe_machine()), "threads": 1, "settings": settings, "rows": rows}
-        write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+        write_results(RESULTS, found)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ needs twice the operations, as it multiplies complex numbers.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import logging
@@ -41,6 +40,7 @@ from torch.nn import functional, init
 
 from benchmarks.ingest import peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine
+from benchmarks.results import parser_of
 from hopwalk.api import load_dataset
 from hopwalk.config.loading import load_settings
 from hopwalk.config.settings import ScorerSettings
@@ -373,7 +373,7 @@ def table_of(measured: Sequence[dict[str, Any]]) -> Table:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--data", nargs="+", choices=DATA, default=DATA)
     parser.add_argument("--models", nargs="+", choices=tuple(SCORED_TAILS), default=tuple(SCORED_TAILS))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())

@@ -10,7 +10,6 @@ answer is that of its own query. Both share the machine, so the cost of the clie
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import json
@@ -31,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.machine import PROJECT, describe_machine
-from benchmarks.results import fill_in, load_results, markdown_table
+from benchmarks.results import fill_in, load_results, markdown_table, parser_of
 from hopwalk.learning.run import Run
 
 RESULTS = PROJECT / "results" / "serving.json"
@@ -253,7 +252,7 @@ def with_table(page: str) -> str:
 
 def main() -> None:
     """Measure, print tables, and write `results/serving.json` and the table of the docs; without runs, that table alone."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("runs", nargs="*", type=Path, help="folders of trained walkers")
     parser.add_argument("--clients", nargs="+", type=int, default=[1, 8, 64])
     parser.add_argument("--seconds", type=float, default=60.0, help="for each number of clients")

@@ -11,8 +11,6 @@ is what that comes to. `--tables` measures nothing and fills in the table in doc
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,14 +24,13 @@ from rich.console import Console
 
 from benchmarks.ingest import in_fresh_process, peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine
-from benchmarks.results import fill_in, load_results, markdown_table
+from benchmarks.results import fill_in, fill_page, load_results, markdown_table, parser_of, write_results
 from benchmarks.scale import Stopwatch
 from hopwalk import api
 from hopwalk.config.settings import changed
 from hopwalk.data.dataset import Dataset
 from hopwalk.propagation.scorer import PropagationScorer
 from hopwalk.propagation.training import PropagationLearner
-from hopwalk.utils.files import write_text
 from hopwalk.utils.text import duration
 
 RESULTS = PROJECT / "results" / "shapes.json"
@@ -191,14 +188,13 @@ def with_tables(page: str) -> str:
 
 def main() -> None:
     """Measure and write the results, or fill in the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, PAGE)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=[*SHAPES])
     parser.add_argument("--queries", type=int, default=320, help="training queries that are timed")
     parser.add_argument("--dry", action="store_true", help="write nothing")
-    parser.add_argument("--tables", action="store_true", help="measure nothing; fill in the table of docs/benchmarks.md")
     given = parser.parse_args()
     if given.tables:
-        write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
+        fill_page(PAGE, with_tables)
         return
     before = {row["shape"]: row for row in load_results(RESULTS).get("rows", [])}
     for name in given.shapes:
@@ -208,7 +204,7 @@ def main() -> None:
             rows = [before[shape] for shape in SHAPES if shape in before]
             command = f"python -m benchmarks.shapes --queries {given.queries}"
             found = {"command": command, "machine": asdict(describe_machine()), "threads": 1, "rows": rows}
-            write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+            write_results(RESULTS, found)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,6 @@ With `--tables`, nothing is measured; the tables in docs/benchmarks.md are fille
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -29,7 +27,7 @@ from benchmarks.ingest import in_fresh_process, peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine
 from benchmarks.plain_walker import BENCHMARK_BUCKET_INTERVAL, PlainSettings, PlainWalker
 from benchmarks.powerlaw import power_law_ranks
-from benchmarks.results import fill_in, load_results, markdown_table
+from benchmarks.results import fill_in, fill_page, load_results, markdown_table, parser_of, write_results
 from hopwalk.api import load_dataset
 from hopwalk.config.loading import load_settings
 from hopwalk.config.settings import ScorerSettings, Settings
@@ -39,7 +37,6 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import TriplePacking, Triples, sorted_unique
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.scorers.models import build_scorer
-from hopwalk.utils.files import write_text
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.forecast import actions_of_walk, operations_of_query, product_rate
 from hopwalk.walker.runs import build_environment
@@ -209,17 +206,16 @@ class _Count:
 
 def main() -> None:
     """Measure, print a table, and write `results/walkers-speed.json`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, PAGE)
     parser.add_argument("--data", nargs="*", default=DATA, choices=DATA)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--minibatches", type=int, default=9)
     parser.add_argument("--queries", type=int, default=640, help="test triples to decode with our engine")
     parser.add_argument("--plain-queries", type=int, default=64, help="test triples to decode with the plain reference")
     parser.add_argument("--growth", action="store_true")
-    parser.add_argument("--tables", action="store_true")
     given = parser.parse_args()
     if given.tables:
-        write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
+        fill_page(PAGE, with_tables)
         return
     console = Console()
     found = load_results(RESULTS)
@@ -243,7 +239,7 @@ def main() -> None:
                 "decoding_ratio": ours.queries_per_second / plain.queries_per_second,
             }
             console.print(_table({data: found["sets"][data]}))
-    write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+    write_results(RESULTS, found)
 
 
 def _rows(sets: dict[str, Any]) -> list[list[str]]:
