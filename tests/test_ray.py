@@ -195,7 +195,7 @@ def test_an_evaluation_there_is_that_of_here(
     place: Place, on: str, village_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(sharding, "QUERIES_OF_SHARD", 4)
-    options = "evaluate", str(village_run), "--both", "--untrained-control", "--json"
+    options = "evaluate", str(village_run), "--both", "--untrained-control", "--as-asked", "--json"
     there = command(capsys, *options, "--on", on)
     assert re.search(r"^Ray: \d nodes, \d CPUs$", there.err, re.MULTILINE)
     assert there.out == command(capsys, *options).out

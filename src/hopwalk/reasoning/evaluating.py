@@ -10,17 +10,16 @@ from hopwalk.errors import RunError, SettingsError
 from hopwalk.learning.evaluation import Evaluation, evaluate_split
 from hopwalk.learning.fact_task import FactEvaluation, evaluate_facts, read_task, sampled_task
 from hopwalk.learning.probability import MOST_QUERIES, FactReliability, measure_probability
-from hopwalk.learning.ranking import Directions, ScoreAllTails
+from hopwalk.learning.ranking import Directions
 from hopwalk.learning.run import Run
 from hopwalk.reasoning.faithfulness import BETWEEN, NAMES, NEARBY, PATHS, Faithfulness, measure_faithfulness
 from hopwalk.reasoning.loading import load_model
-from hopwalk.reasoning.probabilities import asked_scores
-from hopwalk.reasoning.sharding import ranks_on
+from hopwalk.reasoning.sharding import RankedBy, ranks_on, scores_by
 from hopwalk.reasoning.walker_model import WalkerModel
 from hopwalk.scorers.card import reliability_svg
 from hopwalk.utils.charts import Series, line_chart
 from hopwalk.utils.places import Place
-from hopwalk.walker.runs import PROBABILITY_QUERIES, untrained
+from hopwalk.walker.runs import PROBABILITY_QUERIES
 
 POLICY, SCORER = "policy", "scorer"  # what ranks: a walker's policy, or a scorer
 UNTRAINED_POLICY = "untrained_policy"  # the control
@@ -43,25 +42,23 @@ def evaluate_run(
     With `untrained_control` a walker is evaluated again with a random policy, as "untrained_policy": what is as good without
     training is not the policy's merit. With `as_asked` answers are ranked once more as `ask` shows them, by the probability that
     sees facts from both ends, as "as_asked"; that takes about twenty times as long. Scorers are asked in both directions, walkers
-    for tails, unless `directions` says so. At a `place` that is not this process, queries are ranked
-    there in shards, but not as asked.
+    for tails, unless `directions` says so. At a `place` that is not this process, queries are ranked there in shards.
     """
     run = _open(path, split)
     model = load_model(run)
     directions = directions or ("tails" if isinstance(model, WalkerModel) else "both")
-    scores: dict[str, ScoreAllTails] = {POLICY if isinstance(model, WalkerModel) else SCORER: model.score_all_tails}
+    rankings: dict[str, RankedBy] = {POLICY if isinstance(model, WalkerModel) else SCORER: "scores"}
     if as_asked:
-        scores[AS_ASKED] = partial(asked_scores, model)
+        rankings[AS_ASKED] = "probability"
     if untrained_control:
         if not isinstance(model, WalkerModel):
             raise SettingsError("the untrained control is for walkers", path=path, remedy="Leave it out for a scorer.")
-        scores[UNTRAINED_POLICY] = untrained(model.decoder, run.dataset).scores
+        rankings[UNTRAINED_POLICY] = "untrained"
     found = {}
-    for name, score in scores.items():
-        rank = None
-        if place is not None and not place.is_here and name != AS_ASKED:
-            by_untrained = name == UNTRAINED_POLICY
-            rank = partial(ranks_on, place, run, split=split, complete_filter=complete_filter, by_untrained=by_untrained)
+    for name, by in rankings.items():
+        score, rank = scores_by(by, model, run.dataset), None
+        if place is not None and not place.is_here:
+            rank = partial(ranks_on, place, run, split=split, complete_filter=complete_filter, by=by)
         found[name] = evaluate_split(score, run.dataset, split, complete_filter=complete_filter, directions=directions, rank=rank)
     suffix = "-complete" if complete_filter and split == "valid" else ""
     with run.adding():

@@ -13,7 +13,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +42,7 @@ from hopwalk.reasoning.completing import (
 )
 from hopwalk.reasoning.loading import load_model
 from hopwalk.reasoning.models import AnswerModel
+from hopwalk.reasoning.probabilities import POOL, asked_scores
 from hopwalk.reasoning.proposals import FOUND, Proposer
 from hopwalk.reasoning.walker_model import WalkerModel
 from hopwalk.utils.files import locked, parse_json, read_text, remove, storing, write_bytes, write_text
@@ -50,6 +53,7 @@ from hopwalk.walker.runs import untrained
 BATCHES_OF_SHARD = 4  # a shard is lost with its process, and a file; so neither many nor few
 QUERIES_OF_SHARD = 1024  # of an evaluation
 RECORD = "record.json"
+RankedBy = Literal["scores", "probability", "untrained"]
 NOT_SENT = frozenset({"checkpoint.safetensors", "tensorboard"})  # of a run folder
 
 
@@ -201,11 +205,21 @@ def _join(folder: Path, paths: Sequence[Path], target: Path) -> int:
     return count
 
 
+def scores_by(by: RankedBy, model: AnswerModel, dataset: Dataset) -> ScoreAllTails:
+    """The scores by which the answers of a model are ranked: its own, by probability as `ask` does, or of a random policy."""
+    if by == "probability":
+        return partial(asked_scores, model)
+    if by == "untrained":
+        assert isinstance(model, WalkerModel)
+        return untrained(model.decoder, dataset).scores
+    return model.score_all_tails
+
+
 @dataclass(frozen=True)
 class QueriesToRank:
-    """Rows of a split's queries to be ranked, by the run itself or by its untrained control."""
+    """Rows of a split's queries to be ranked."""
 
-    by_untrained: bool
+    by: RankedBy
     rows: NDArray[np.int64]
     queries: Triples
 
@@ -233,23 +247,21 @@ class RankingWork:
 
         def __call__(self, piece: QueriesToRank, report: Report) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             """The optimistic and the pessimistic ranks of the queries."""
-            score: ScoreAllTails = self.model.score_all_tails
-            if piece.by_untrained:
-                assert isinstance(self.model, WalkerModel)
-                score = untrained(self.model.decoder, self.dataset).scores
+            score = scores_by(piece.by, self.model, self.dataset)
             report(0)
             ranks = rank_answers(score, piece.queries, self.known, num_entities=len(self.dataset.entities))
             return ranks.optimistic, ranks.pessimistic
 
 
 def ranks_on(
-    place: Place, run: Run, queries: Triples, split: str, *, complete_filter: bool = False, by_untrained: bool = False
+    place: Place, run: Run, queries: Triples, split: str, *, complete_filter: bool = False, by: RankedBy = "scores"
 ) -> Ranks:
     """The ranks of the answers of a split's queries, made in shards at a place; queries of one head stay together."""
     order = np.lexsort((queries.relations, queries.heads))
     ranks = Ranks(queries, np.full(len(queries), np.nan), np.full(len(queries), np.nan))
-    parts = [order[first : first + QUERIES_OF_SHARD] for first in range(0, len(order), QUERIES_OF_SHARD)]
-    pieces = (QueriesToRank(by_untrained, rows, queries[rows]) for rows in parts)
+    size = -(-QUERIES_OF_SHARD // POOL) if by == "probability" else QUERIES_OF_SHARD
+    parts = [order[first : first + size] for first in range(0, len(order), size)]
+    pieces = (QueriesToRank(by, rows, queries[rows]) for rows in parts)
     done = 0
     for piece, (optimistic, pessimistic) in place.run(RankingWork(LoadedRun.of(run), split, complete_filter), pieces):
         ranks.optimistic[piece.rows], ranks.pessimistic[piece.rows] = optimistic, pessimistic
