@@ -1,6 +1,7 @@
 """Missing facts for a whole graph: the facts that are proposed, the formats, and resuming after an interruption."""
 
 import json
+import shutil
 import time
 from itertools import count
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hopwalk import api
 from hopwalk.data.kinds import Kinds
 from hopwalk.errors import HopwalkError, SettingsError, UnknownNameError
+from hopwalk.learning.run import Run
 from hopwalk.reasoning.completing import COLUMNS, FORMATS
 from hopwalk.reasoning.reasoner import Reasoner
 from hopwalk.reasoning.walker_model import WalkerModel
@@ -33,7 +35,7 @@ def test_held_out_facts_are_found(reasoner: Reasoner, tmp_path: Path):
     assert len(proposed & hidden) >= 0.5 * len(hidden)
     assert all(probability >= 0.05 for probability in table["probability"].to_list())
     assert all(path.startswith(head) for head, path in table.select("head", "path").rows())
-    assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("*.json"))
+    assert {path.name for path in tmp_path.iterdir()} == {"new.tsv", "new.tsv.progress.json"}
 
 
 def test_every_head_that_could_have_a_relation_is_asked(reasoner: Reasoner, tmp_path: Path):
@@ -108,6 +110,65 @@ def test_a_resumed_run_writes_the_same_file(reasoner: Reasoner, tmp_path: Path, 
     found = reasoner.complete(target, relations=["uncle"], above=0.1, resume=True)
     assert 0 < found.queries_of_session < found.queries
     assert target.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_resuming_what_is_complete_changes_nothing(reasoner: Reasoner, tmp_path: Path, suffix: str):
+    """As after a kill between the end of the work and the end of the process."""
+    target, options = tmp_path / f"new{suffix}", {"relations": ["uncle"], "above": 0.1}
+    first = reasoner.complete(target, **options, resume=True)
+    content, names = target.read_bytes(), sorted(tmp_path.iterdir())
+    again = reasoner.complete(target, **options, resume=True)
+    assert (again.queries, again.facts, again.was_complete) == (first.queries, first.facts, True) and not first.was_complete
+    for leftover in (".part", ".sorted"):
+        (tmp_path / f"{target.name}{leftover}").write_bytes(b"rest")
+    assert reasoner.complete(target, **options, resume=True).was_complete
+    assert target.read_bytes() == content and sorted(tmp_path.iterdir()) == names
+    with pytest.raises(HopwalkError, match="already a file of that name"):
+        reasoner.complete(target, **options)
+    target.unlink()  # the record alone is no table: it is made again, also with other options
+    assert not reasoner.complete(target, relations=["uncle"], above=0.2, resume=True).was_complete
+    with pytest.raises(HopwalkError, match="made with other options"):
+        reasoner.complete(target, **options, resume=True)
+
+
+def test_a_complete_table_of_another_run_or_changed_is_refused(uncles_run: Path, tmp_path: Path):
+    """Another run of the same data: its facts are others."""
+    target, copy = tmp_path / "new.tsv", tmp_path / "run"
+    api.load(uncles_run).complete(target, relations=["uncle"], above=0.1)
+    shutil.copytree(uncles_run, copy)
+    assert api.load(copy).complete(target, relations=["uncle"], above=0.1, resume=True).was_complete
+    settings = copy / "settings.toml"
+    settings.write_text(settings.read_text(encoding="utf-8").replace("hops = ", "hops =  "), encoding="utf-8")
+    Run.open(copy).accept()
+    with pytest.raises(HopwalkError, match="by another run"):
+        api.load(copy).complete(target, relations=["uncle"], above=0.1, resume=True)
+    with target.open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(HopwalkError, match="changed since it was written"):
+        api.load(uncles_run).complete(target, relations=["uncle"], above=0.1, resume=True)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"stage": 4}, {"stage": -1}, {"done": 1.5}, {"ends": [5, 3]}, {"ends": None}, {"facts": "1"}, {"sha256": 3}]
+)
+def test_damaged_records_are_refused(reasoner: Reasoner, tmp_path: Path, changed: dict[str, object]):
+    target, record = tmp_path / "new.tsv", tmp_path / "new.tsv.progress.json"
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reasoner.complete(target, relations=["uncle"], above=0.1, on_progress=stop)
+    if "sha256" in changed:
+        reasoner.complete(target, relations=["uncle"], above=0.1, resume=True)
+    record.write_text(json.dumps(json.loads(record.read_text(encoding="utf-8")) | changed), encoding="utf-8")
+    with pytest.raises(HopwalkError, match="damaged|changed since"):
+        reasoner.complete(target, relations=["uncle"], above=0.1, resume=True)
+    target.unlink(missing_ok=True)
+    target.touch()  # somebody else's
+    with pytest.raises(HopwalkError, match="damaged|changed since|already a file"):
+        reasoner.complete(target, relations=["uncle"], above=0.1, resume=True)
 
 
 def test_mistakes(reasoner: Reasoner, tmp_path: Path):

@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import re
@@ -37,6 +38,7 @@ from hopwalk.utils.arrays import ArrayFile, saving
 from hopwalk.utils.files import (
     append_text,
     copy_file,
+    digest_of,
     locked,
     parse_json,
     prepared,
@@ -132,6 +134,14 @@ class Run:
     def checkpoint_path(self) -> Path:
         """The file that training resumes from."""
         return self.path / "checkpoint.safetensors"
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what its answers come from: the description, settings and weights of this run and of those inside it."""
+        names = {"run.json", "settings.toml", self.weights_path.name}
+        files = sorted(path for path in self.path.rglob("*") if path.name in names)
+        stated = [f"{path.relative_to(self.path).as_posix()} {digest_of(path)}\n" for path in files]
+        return hashlib.sha256("".join(stated).encode()).hexdigest()
 
     @property
     def about(self) -> dict[str, Any]:
