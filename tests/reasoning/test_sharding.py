@@ -71,16 +71,15 @@ def there_is_nothing_left_to_do(reasoner: Reasoner, target: Path, folder: Path) 
 
 def test_a_kill_before_the_record_of_the_end(reasoner: Reasoner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The table is there, and all the shards: it is joined again."""
-    target, write_completed = tmp_path / "new.tsv", sharding.write_completed
+    target = tmp_path / "new.tsv"
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sharding, "write_completed", stop)
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(sharding, "write_completed", stop)
         reasoner.complete(target, above=0.02, place=There())
     content = target.read_bytes()
-    monkeypatch.setattr(sharding, "write_completed", write_completed)
     reasoner.complete(target, above=0.02, resume=True, place=There())
     assert target.read_bytes() == content and {path.name for path in tmp_path.iterdir()} == {"new.tsv", "new.tsv.progress.json"}
 

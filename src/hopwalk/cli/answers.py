@@ -299,7 +299,9 @@ def complete(
         typer.Option(help="Ask only these heads: a file with one on each line, or - for standard input.", show_default=False),
     ] = None,
     above: Annotated[float, typer.Option(min=0, max=1, help="Minimum probability of a proposed fact.")] = 0.5,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run; one that is complete is left as it is.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run; one that is complete is left as it is.")
+    ] = False,
     on: options.On = "local",
 ) -> None:
     """Propose missing facts for the whole graph, or for some relations, the most likely first.

@@ -4,7 +4,8 @@ The work has three stages: queries in both directions, then the other direction 
 and the rule behind each proposed fact. What is found is appended to a file beside the target, with a record of the progress: an
 interrupted run resumes where it stopped. Of the first two stages a fact takes 16 bytes in the file and about 100 in memory; of
 the last, rows of text stay on the disk. In the end the rows are sorted by probability and converted to the target's format.
-The record stays beside the target, with its digest: whoever resumes what is complete is told so.
+The record stays beside the target, with its digest: whoever resumes what is complete is told so. Records state the digest of the
+rows and one of their own, so that damage to either is refused.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ FORMATS = (".tsv", ".parquet", ".nt")
 SECONDS_BETWEEN_RECORDS = 2.0
 ASKING, PAIRING, EXPLAINING = range(3)
 STAGES = ("asking", "asking from the other end", "explaining")
-DIGEST = "sha256"  # of the table, in the record of one that is complete
+DIGEST, CHECK = "sha256", "check"  # of the table, in the record of one that is complete; of the record
 
 OnProgress = Callable[[int, int, int, str], None]  # queries of the stage done, of how many, facts found, the stage
 
@@ -146,26 +147,27 @@ def completed_before(target: Path, options: Mapping[str, Any]) -> Completed | No
 
 def write_completed(target: Path, options: Mapping[str, Any], facts: int) -> None:
     """Record that a table is complete, with its digest."""
-    write_text(record_path(target), json.dumps({**options, "facts": facts, DIGEST: digest_of(target)}))
+    _write_record(record_path(target), {**options, "facts": facts, DIGEST: digest_of(target)})
+
+
+def _write_record(path: Path, content: Mapping[str, Any]) -> None:
+    write_text(path, json.dumps({**content, CHECK: _check(content)}))
+
+
+def _check(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    """The record of the progress, with whole numbers where they must be."""
+    """The record of the progress; an error if it is damaged."""
     try:
-        record = parse_json(read_text(path))
-        numbers = [record["facts"]]
-        if DIGEST not in record:
-            sizes = [*record["ends"], record["bytes"]]
-            if len(sizes) != record["stage"] + 1 or len(sizes) > len(STAGES) + 1 or sizes != sorted(sizes):
-                raise ValueError("sizes that do not fit together")
-            numbers += [record["stage"], record["done"], *sizes]
-        if not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError("it does not hold numbers")
-    except (OSError, ValueError, KeyError, TypeError):
+        content: dict[str, Any] = parse_json(read_text(path))
+        if content.pop(CHECK) != _check(content):
+            raise ValueError("it was changed")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         remedy = "Remove it and start again."
         raise HopwalkError("the record of the progress is damaged", path=path, remedy=remedy) from None
-    found: dict[str, Any] = record
-    return found
+    return content
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +234,7 @@ class _Work:
     ends: list[int] = field(default_factory=list)
     start: float = 0.0
     queries_of_session: int = 0
+    written: Any = field(default_factory=hashlib.sha256)  # of `part`
 
     def __post_init__(self) -> None:
         self.part, self.record = part_path(self.target), record_path(self.target)
@@ -250,24 +253,36 @@ class _Work:
     def begin(self, resume: bool) -> None:
         """Begin, or go on where the record says; the file is cut to the length in the record."""
         self.start = time.monotonic()
-        before = _read_record(self.record) if resume and self.record.exists() else {DIGEST: ""}
-        if DIGEST not in before:  # else it was complete, and the table was removed: begin again
-            self.stage, self.done, self.facts, size = (before[name] for name in ("stage", "done", "facts", "bytes"))
-            self.ends = before["ends"]
-            is_same = {name: before.get(name) for name in self.options} == self.options
-            if not is_same:
-                remedy = "Use the same options, or remove the file."
-                raise HopwalkError("the table was begun with other options or another run", path=self.part, remedy=remedy)
-            if self.target.exists() and self.stage < len(STAGES):
-                raise _name_is_taken(self.target)
-            if self.part.stat().st_size >= size or self.target.exists():  # else the table was removed: begin again
-                with storing(self.part):
-                    os.truncate(self.part, min(size, self.part.stat().st_size))
-                return
-        self.stage, self.done, self.facts, self.ends = ASKING, 0, 0, []
+        if resume and self.record.exists() and self._goes_on(_read_record(self.record)):
+            return
+        self.stage, self.done, self.facts, self.ends, self.written = ASKING, 0, 0, [], hashlib.sha256()
         with storing(self.part):
             os.truncate(self.part, 0)
         self._write_record()
+
+    def _goes_on(self, before: dict[str, Any]) -> bool:
+        """Go on from a record; not if its table was removed. Errors if it is of other work, or its rows were changed."""
+        if DIGEST in before:  # it was complete
+            return False
+        if {name: before.get(name) for name in self.options} != self.options:
+            remedy = "Use the same options, or remove the file."
+            raise HopwalkError("the table was begun with other options or another run", path=self.part, remedy=remedy)
+        self.stage, self.done, self.facts, self.ends = (before[name] for name in ("stage", "done", "facts", "ends"))
+        if self.target.exists():
+            if self.stage < len(STAGES):
+                raise _name_is_taken(self.target)
+            return True
+        size = before["bytes"]
+        if self.part.stat().st_size < size:
+            return False
+        with storing(self.part), self.part.open("r+b") as file:
+            file.truncate(size)
+            self.written = hashlib.file_digest(file, "sha256")
+        if self.written.hexdigest() != before["part"]:
+            raise HopwalkError(
+                "the rows were changed since they were written", path=self.part, remedy="Remove it and start again."
+            )
+        return True
 
     def run(self, stage: int, queries: QueryGroups, work: Callable[[int, int], tuple[bytes, int]]) -> None:
         """Do a stage, or what is left of it: `work` gives what to append for some queries, and the number of facts in it."""
@@ -278,6 +293,7 @@ class _Work:
             last = min(self.done + self.at_once, len(queries))
             content, facts = work(self.done, last)
             append_bytes(self.part, content)
+            self.written.update(content)
             if stage == ASKING:
                 self.queries_of_session += last - self.done
             self.done, self.facts = last, self.facts + facts
@@ -291,7 +307,8 @@ class _Work:
 
     def _write_record(self) -> None:
         state = {"stage": self.stage, "done": self.done, "facts": self.facts, "ends": self.ends}
-        write_text(self.record, json.dumps(self.options | state | {"bytes": self.part.stat().st_size}))
+        rows = {"bytes": self.part.stat().st_size, "part": self.written.hexdigest()}
+        _write_record(self.record, self.options | state | rows)
 
     def found(self, stage: int) -> Found:
         """What has been found to the end of a stage."""
