@@ -27,7 +27,7 @@ from benchmarks.results import fill_in, load_results, markdown_table
 
 from tools.soak.worker import prepare_process, run_case
 
-PARTS = {"kills": 0.3, "damages": 0.3, "inputs": 0.4}  # shares of the time
+PARTS = {"kills": 0.45, "damages": 0.2, "inputs": 0.35}  # shares of the time
 IN_MEMORY = {"damages", "inputs"}  # removing a folder takes a disk milliseconds, longer than to try an input
 TURN = 60.0  # seconds in which each part has its turn
 MOST_SECONDS = 900.0  # of a case: longer is a failure
