@@ -118,6 +118,7 @@ class Run:
         run = Run(Path(path))
         if run.about.get("format") != FORMAT or not isinstance(run.about.get("kind"), str):
             raise RunError("the run was written by another version of hopwalk", path=path, remedy="Train it again.")
+        _require_description(run.about, run.path)
         return run
 
     @property
@@ -334,6 +335,23 @@ class Run:
         for run in (self, *inner):
             load_run_settings(run.path / "settings.toml")
         return count
+
+
+def _require_description(about: Mapping[str, Any], path: Path) -> None:
+    """Raise an error if what every `run.json` says is missing, or if what some say is of another type."""
+    data = about.get("dataset")
+    texts = [about.get(name) for name in ("hopwalk", "machine", "status")]
+    texts += [data.get(name) for name in ("name", "fingerprint")] if isinstance(data, dict) else [None]
+    numbers = [about.get(name, 0) for name in ("epochs", "best_epoch", "seconds")]
+    names = about.get("members", [])
+    if not (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(number, int | float) and number >= 0 for number in numbers)
+        and isinstance(names, list)
+        and all(isinstance(name, str) for name in names)
+    ):
+        problem = "run.json is damaged: it does not describe the run, its data or its training"
+        raise RunError(problem, path=path, remedy=NOT_A_RUN)
 
 
 def refuse_used_folder(path: Path, *, resume: bool = False) -> None:
