@@ -136,6 +136,11 @@ class TestPipesAndDevices:
         with pytest.raises(HopwalkError, match="this is a named pipe, not a file"):
             hopwalk.train_scorer(SCHOOL, out=tmp_path / "run")
 
+    def test_in_place_of_rows_of_a_completion(self, copied: Path, tmp_path: Path):
+        os.mkfifo(tmp_path / "new.tsv.part")
+        with pytest.raises(HopwalkError, match="this is a named pipe, not a file"):
+            hopwalk.load(copied).complete(tmp_path / "new.tsv")
+
     def test_in_place_of_settings(self, tmp_path: Path):
         os.mkfifo(tmp_path / "settings.toml")
         with pytest.raises(HopwalkError, match="this is a named pipe, not a file"):

@@ -37,6 +37,7 @@ from hopwalk.utils.files import (
     read_text,
     remove,
     replace_synced,
+    require_regular,
     storing,
     write_bytes,
     write_text,
@@ -248,6 +249,8 @@ class _Work:
             raise HopwalkError("an interrupted run has left its table here", path=self.part, remedy=remedy)
         with storing(self.part):
             self.part.parent.mkdir(parents=True, exist_ok=True)
+            if self.part.exists():
+                require_regular(self.part)
         append_bytes(self.part, b"")
 
     def begin(self, resume: bool) -> None:
