@@ -66,3 +66,29 @@ def test_a_licence_that_was_read_by_hand():
         licences.licence_of(about("docutils", Classifier="License :: OSI Approved :: GNU General Public License"))
         == "BSD-2-Clause"
     )
+
+
+class Package:
+    def __init__(self, name: str, **fields: str | list[str]) -> None:
+        self.metadata = about(name, **fields)
+
+
+def test_the_libraries_of_cuda_are_known():
+    """What torch from the package index installs on Linux, with what their metadata say."""
+    other = "License :: Other/Proprietary License"
+    found = licences.refused(
+        [
+            Package("nvidia-cublas-cu12", License="NVIDIA Proprietary Software", Classifier=[other]),
+            Package("nvidia-cudnn-cu13", License_Expression="LicenseRef-NVIDIA-Proprietary"),
+            Package("nvidia_nvshmem_cu13", Classifier=other),
+            Package("nvidia-nccl-cu12", License="BSD-3-Clause"),
+            Package("cuda-bindings", License_Expression="LicenseRef-NVIDIA-SOFTWARE-LICENSE"),
+            Package("cuda-pathfinder", License_Expression="Apache-2.0"),
+            Package("cuda-toolkit"),
+            Package("triton", License="MIT"),
+            Package("nvidia-something", License_Expression="GPL-3.0-only"),
+            Package("cudasim", License="Proprietary"),
+            Package("another", Classifier=other),
+        ]
+    )
+    assert {*found} == {"nvidia-something", "cudasim", "another"}

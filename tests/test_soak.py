@@ -33,6 +33,15 @@ def test_damage_depends_on_the_seed_alone(name: str):
     assert all(isinstance(spoilt(b"", Random(seed), name), bytes) for seed in range(20))
 
 
+@pytest.mark.parametrize("name", ["run.json", "history.jsonl", "settings.toml"])
+def test_what_is_damaged_can_be_damaged_again(name: str):
+    """A second damage to a file whose JSON is nested too deeply ended the process (soak, damages:7036)."""
+    nested = b'{"a": ' * 3000
+    assert all(
+        isinstance(spoilt(content, Random(seed), name), bytes) for seed in range(20) for content in (nested, b"\n" + nested)
+    )
+
+
 def test_what_is_a_failure():
     def outcome_of(error: Exception | None) -> Outcome:
         outcome = Outcome("case")

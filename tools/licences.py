@@ -32,6 +32,11 @@ WORDS = {
 # Read by hand, with the reason.
 READ = {"docutils": "BSD-2-Clause"}  # public domain and BSD; the GPL is that of an Emacs mode, which is not installed
 
+# Not free, but known: the libraries of CUDA that torch from the package index asks for on Linux. hopwalk needs none of them and
+# passes none on; who installs that build of torch accepts NVIDIA's terms.
+CUDA_PACKAGE = re.compile(r"(nvidia|cuda)-[a-z0-9-]+")
+CUDA_LICENCE = re.compile(r"nvidia|proprietary|^$", re.IGNORECASE)
+
 
 def licence_of(about: Message | Any) -> str:
     """The licence that a package's metadata state, as an SPDX expression where they can be understood; "" if they state none."""
@@ -65,7 +70,16 @@ def is_accepted(expression: str) -> bool:
 def refused(packages: Iterable[Any]) -> dict[str, str]:
     """What the packages whose licence is not accepted state, by name."""
     found = {str(package.metadata["Name"]): licence_of(package.metadata) for package in packages}
-    return {name: licence for name, licence in sorted(found.items()) if not is_accepted(licence)}
+    return {name: licence for name, licence in sorted(found.items()) if not is_accepted(licence) and not is_cuda(name, licence)}
+
+
+def is_cuda(name: str, licence: str) -> bool:
+    """Whether this is a library of CUDA under NVIDIA's own licence, which its metadata may state in several ways.
+
+    >>> is_cuda("nvidia-cudnn-cu12", "LicenseRef-NVIDIA-Proprietary"), is_cuda("nvidia-tool", "GPL-3.0"), is_cuda("tool", "")
+    (True, False, False)
+    """
+    return bool(CUDA_PACKAGE.fullmatch(name.replace("_", "-")) and CUDA_LICENCE.search(licence))
 
 
 def main() -> None:
@@ -77,7 +91,10 @@ def main() -> None:
     if bad:
         print("Read the licence; then add it to tools/licences.py with the reason, or do without the package.")
         sys.exit(1)
-    print(f"licences: {len(packages)} packages, all known and accepted")
+    cuda = sum(is_cuda(str(package.metadata["Name"]), licence_of(package.metadata)) for package in packages)
+    print(
+        f"licences: {len(packages)} packages, all known and accepted" + (f"; {cuda} of CUDA, by NVIDIA's terms" if cuda else "")
+    )
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ def test_complete(uncles_run: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     target = tmp_path / "new.tsv"
     printed = command(capsys, "complete", str(uncles_run), "--relation", "uncle", "--above", "0.2", "--out", str(target)).out
     assert "new facts from 32 queries" in printed.replace("\n", "") and target.exists()
+    again = ["complete", str(uncles_run), "--relation", "uncle", "--above", "0.2", "--out", str(target), "--resume"]
+    assert "already complete" in command(capsys, *again).out.replace("\n", " ")
 
 
 def test_mistakes(uncles_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

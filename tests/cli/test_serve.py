@@ -43,6 +43,10 @@ def test_options(started: dict[str, Any], capsys: pytest.CaptureFixture[str]):
     assert shown.err == "" and "Serving 2 runs at http://127.0.0.1:1/\n" in shown.out
 
 
+def test_a_warning_is_readable_whatever_the_host(started: dict[str, Any], capsys: pytest.CaptureFixture[str]):
+    assert len(command(capsys, "serve", "a", "--host", "h" * 70_000).err) < 500
+
+
 @pytest.mark.parametrize(
     ("more", "message"), [((), "by anyone, without a token"), (("--token", "x"), "by anyone with the token")]
 )

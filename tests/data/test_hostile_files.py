@@ -15,6 +15,7 @@ from hopwalk.config.settings import Settings, changed
 from hopwalk.data import parquet, rows, source
 from hopwalk.errors import DataError, HopwalkError, SavedFileError
 from hopwalk.utils.arrays import ArrayFile, saving
+from tests.support.schools import SCHOOL
 
 FACTS = "".join(f"a{number}\tr\tb\n" for number in range(50))
 
@@ -129,6 +130,16 @@ class TestPipesAndDevices:
         os.mkfifo(copied / name)
         with pytest.raises(HopwalkError, match="this is a named pipe, not a file"):
             hopwalk.load(copied)
+
+    def test_in_place_of_the_folder_of_a_run(self, tmp_path: Path):
+        os.mkfifo(tmp_path / "run")
+        with pytest.raises(HopwalkError, match="this is a named pipe, not a file"):
+            hopwalk.train_scorer(SCHOOL, out=tmp_path / "run")
+
+    def test_in_place_of_rows_of_a_completion(self, copied: Path, tmp_path: Path):
+        os.mkfifo(tmp_path / "new.tsv.part")
+        with pytest.raises(HopwalkError, match="this is a named pipe, not a file"):
+            hopwalk.load(copied).complete(tmp_path / "new.tsv")
 
     def test_in_place_of_settings(self, tmp_path: Path):
         os.mkfifo(tmp_path / "settings.toml")

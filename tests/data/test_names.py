@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopwalk.data import names
 from hopwalk.data.names import NameIndex, folded
 from hopwalk.data.typos import codes_of, find_similar, most_errors
 from hopwalk.data.vocabulary import Vocabulary
@@ -189,3 +190,21 @@ def test_every_label_finds_itself(labels: list[str]):
     words = Vocabulary.of([label.encode(errors="ignore").decode() for label in labels])
     index = NameIndex(words)
     assert [index.id(label) for label in words] == list(range(len(words)))
+
+
+def test_endless_names_are_not_looked_for_in_other_spellings(monkeypatch: pytest.MonkeyPatch):
+    """Each spelling of a name of 200 MB took seconds."""
+    spelt = list[int]()
+    plain = names._plain
+
+    def counted(text: str) -> str:
+        spelt.append(len(text))
+        return plain(text)
+
+    monkeypatch.setattr(names, "_plain", counted)
+    people = NameIndex(Vocabulary.of(["Ann_Lee", "b" * 300_000]))
+    assert people.id("b" * 300_000) == 1
+    spelt.clear()
+    with pytest.raises(UnknownNameError, match="there is no entity 'aaa"):
+        people.id("a" * 2_000_000)
+    assert spelt and max(spelt) <= 400_000

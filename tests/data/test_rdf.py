@@ -65,3 +65,8 @@ class TestRdf:
         monkeypatch.setitem(sys.modules, "pyoxigraph", None)
         with pytest.raises(MissingPackageError, match=r"pip install pyoxigraph"):
             load_text(tmp_path, TURTLE, "facts.ttl")
+
+    @pytest.mark.parametrize("suffix", [".nt", ".ttl"])
+    def test_endless_names(self, tmp_path: Path, suffix: str):
+        with pytest.raises(DataError, match="the RDF has a part of more than 16 MB"):
+            load_text(tmp_path, f"<http://a> <http://b> <http://{'x' * (17 * 2**20)}> .\n", f"facts{suffix}")

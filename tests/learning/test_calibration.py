@@ -1,5 +1,6 @@
 """Calibration: parameters recovered from data sampled with known ones, and reliability by hand."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,20 @@ from torch import Tensor
 import hopwalk
 from hopwalk.config.settings import Settings, changed
 from hopwalk.data.dataset import Dataset
-from hopwalk.learning.calibration import Calibration, ScoredCandidates, calibrate, gather_candidates, measure_reliability
+from hopwalk.errors import RunError
+from hopwalk.learning.calibration import (
+    Calibration,
+    ScoredCandidates,
+    calibrate,
+    calibration_of,
+    gather_candidates,
+    measure_reliability,
+)
 from hopwalk.learning.ranking import AllScores, ScoreAllTails
 from hopwalk.learning.run import Run
 from hopwalk.learning.scorer import Scorer
 from tests.support.helpers import dataset_of
+from tests.support.schools import SCHOOL, settings_of
 
 
 class TableScorer(Scorer):
@@ -373,3 +383,13 @@ def test_scores_of_a_binary_loss_are_log_odds(tmp_path: Path):
     measured = measure_reliability(hopwalk.load_scorer(run.path).numpy_scores, Calibration(), school(), "valid")
     assert measured is not None
     assert run.about["reliability"]["log_loss"] == pytest.approx(measured.log_loss)
+
+
+@pytest.mark.parametrize("values", [{"slope": 1e308}, {"slope": 1, "offset": -1e10}, {"slope": "x"}, {"slope": None}, 7])
+def test_damaged_calibrations_are_refused(tmp_path: Path, values: object):
+    run = hopwalk.train_scorer(SCHOOL, settings_of(epochs=1), out=tmp_path / "run")
+    about = json.loads((run.path / "run.json").read_text(encoding="utf-8"))
+    (run.path / "run.json").write_text(json.dumps(about | {"calibration": values}), encoding="utf-8")
+    hopwalk.accept(run.path)
+    with pytest.raises(RunError, match="calibration cannot be read"):
+        calibration_of(Run.open(run.path))

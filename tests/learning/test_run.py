@@ -1,5 +1,6 @@
 """Run folders: damaged ones are refused with an error, and so are used folders."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -124,7 +125,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], type[HopwalkError], str]] = {
     "run.json of the future": (say(format=99), RunError, "written by another version of hopwalk"),
     "run.json without kind": (say(kind=None), RunError, "written by another version of hopwalk"),
     "run.json of another kind": (say(kind="walker"), RunError, "a run of kind 'walker', not a scorer"),
-    "run.json without data": (say(dataset="test"), RunError, "the run was trained on other data"),
+    "run.json without data": (say(dataset="test"), RunError, "it does not describe the run, its data or its training"),
+    "run.json of other data": (say(dataset={"name": "test", "fingerprint": "0"}), RunError, "the run was trained on other data"),
     "calibration not there": (say(calibration=[1, 2]), RunError, "its calibration cannot be read"),
     "calibration no number": (say(calibration={"slope": "steep"}), RunError, "its calibration cannot be read"),
     "settings cut off": (cut("settings.toml", 30), RunError, "not valid TOML"),
@@ -235,3 +237,28 @@ def test_a_folder_of_other_files_is_left_alone(tmp_path: Path, names: list[str])
     with pytest.raises(RunError, match="the folder is not empty"):
         hopwalk.train_scorer(SCHOOL, TRAINED, out=tmp_path, resume=True)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(names, "mine")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"hopwalk": None},
+        {"machine": 7},
+        {"status": []},
+        {"dataset": "umls"},
+        {"dataset": {"name": "umls"}},
+        {"seconds": "long"},
+        {"epochs": -1},
+        {"best_epoch": None},
+        {"members": "abc"},
+        {"members": [1]},
+    ],
+)
+def test_descriptions_that_are_damaged_are_refused(tmp_path: Path, changed: dict[str, object]):
+    """Also after the edit was accepted: a run whose `hopwalk` was taken out could be trained on, but for its card (soak)."""
+    run = Run.create(tmp_path / "run", SCHOOL, settings_of(), {"kind": "scorer", "status": "training"})
+    about = {name: value for name, value in (run.about | changed).items() if value is not None or name != "hopwalk"}
+    (run.path / "run.json").write_text(json.dumps(about), encoding="utf-8")
+    run.accept()
+    with pytest.raises(RunError, match="it does not describe the run"):
+        Run.open(run.path)

@@ -1,9 +1,11 @@
 """Missing facts for a whole graph: the facts that are proposed, the formats, and resuming after an interruption."""
 
 import json
+import shutil
 import time
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,7 +13,8 @@ import pytest
 from hopwalk import api
 from hopwalk.data.kinds import Kinds
 from hopwalk.errors import HopwalkError, SettingsError, UnknownNameError
-from hopwalk.reasoning.completing import COLUMNS, FORMATS
+from hopwalk.learning.run import Run
+from hopwalk.reasoning.completing import COLUMNS, FORMATS, STAGES, Completed
 from hopwalk.reasoning.reasoner import Reasoner
 from hopwalk.reasoning.walker_model import WalkerModel
 from tests.support.villages import VILLAGE
@@ -33,7 +36,7 @@ def test_held_out_facts_are_found(reasoner: Reasoner, tmp_path: Path):
     assert len(proposed & hidden) >= 0.5 * len(hidden)
     assert all(probability >= 0.05 for probability in table["probability"].to_list())
     assert all(path.startswith(head) for head, path in table.select("head", "path").rows())
-    assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("*.json"))
+    assert {path.name for path in tmp_path.iterdir()} == {"new.tsv", "new.tsv.progress.json"}
 
 
 def test_every_head_that_could_have_a_relation_is_asked(reasoner: Reasoner, tmp_path: Path):
@@ -108,6 +111,90 @@ def test_a_resumed_run_writes_the_same_file(reasoner: Reasoner, tmp_path: Path, 
     found = reasoner.complete(target, relations=["uncle"], above=0.1, resume=True)
     assert 0 < found.queries_of_session < found.queries
     assert target.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_resuming_what_is_complete_changes_nothing(reasoner: Reasoner, tmp_path: Path, suffix: str):
+    """As after a kill between the end of the work and the end of the process."""
+    target, options = tmp_path / f"new{suffix}", dict[str, Any](relations=["uncle"], above=0.1)
+    first = reasoner.complete(target, **options, resume=True)
+    content, names = target.read_bytes(), sorted(tmp_path.iterdir())
+    again = reasoner.complete(target, **options, resume=True)
+    assert (again.queries, again.facts, again.was_complete) == (first.queries, first.facts, True) and not first.was_complete
+    for leftover in (".part", ".sorted"):
+        (tmp_path / f"{target.name}{leftover}").write_bytes(b"rest")
+    assert reasoner.complete(target, **options, resume=True).was_complete
+    assert target.read_bytes() == content and sorted(tmp_path.iterdir()) == names
+    with pytest.raises(HopwalkError, match="already a file of that name"):
+        reasoner.complete(target, **options)
+    target.unlink()  # the record alone is no table: it is made again, also with other options
+    assert not reasoner.complete(target, relations=["uncle"], above=0.2, resume=True).was_complete
+    with pytest.raises(HopwalkError, match="made with other options"):
+        reasoner.complete(target, **options, resume=True)
+
+
+def test_a_complete_table_of_another_run_or_changed_is_refused(uncles_run: Path, tmp_path: Path):
+    """Another run of the same data: its facts are others."""
+    target, copy = tmp_path / "new.tsv", tmp_path / "run"
+    api.load(uncles_run).complete(target, relations=["uncle"], above=0.1)
+    shutil.copytree(uncles_run, copy)
+    assert api.load(copy).complete(target, relations=["uncle"], above=0.1, resume=True).was_complete
+    settings = copy / "settings.toml"
+    settings.write_text(settings.read_text(encoding="utf-8").replace("hops = ", "hops =  "), encoding="utf-8")
+    Run.open(copy).accept()
+    with pytest.raises(HopwalkError, match="by another run"):
+        api.load(copy).complete(target, relations=["uncle"], above=0.1, resume=True)
+    with target.open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(HopwalkError, match="changed since it was written"):
+        api.load(uncles_run).complete(target, relations=["uncle"], above=0.1, resume=True)
+
+
+class Stopped:
+    """A completion that was stopped after its first rows."""
+
+    def __init__(self, reasoner: Reasoner, folder: Path) -> None:
+        self._reasoner, self.target = reasoner, folder / "new.tsv"
+        self.part, self.record = folder / "new.tsv.part", folder / "new.tsv.progress.json"
+        with pytest.raises(KeyboardInterrupt):
+            reasoner.complete(self.target, relations=["uncle"], above=0.1, on_progress=self._stop)
+
+    def _stop(self, done: int, total: int, facts: int, stage: str) -> None:
+        if stage == STAGES[1]:
+            raise KeyboardInterrupt
+
+    def resume(self) -> Completed:
+        return self._reasoner.complete(self.target, relations=["uncle"], above=0.1, resume=True)
+
+
+@pytest.fixture
+def stopped(reasoner: Reasoner, tmp_path: Path) -> Stopped:
+    return Stopped(reasoner, tmp_path)
+
+
+@pytest.mark.parametrize("changed", [{"stage": 2}, {"done": 7}, {"ends": None}, {"facts": 10**6}, {"sha256": "0"}, {"check": 1}])
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_damaged_records_are_refused(stopped: Stopped, changed: dict[str, object], is_complete: bool):
+    """Each change by itself would give another table, or another count."""
+    if is_complete:
+        stopped.resume()
+    stopped.record.write_text(json.dumps(json.loads(stopped.record.read_text(encoding="utf-8")) | changed), encoding="utf-8")
+    with pytest.raises(HopwalkError, match="the record of the progress is damaged"):
+        stopped.resume()
+
+
+def test_changed_rows_and_foreign_tables_are_refused(stopped: Stopped):
+    content = bytearray(stopped.part.read_bytes())
+    content[3] ^= 1
+    stopped.part.write_bytes(content)
+    with pytest.raises(HopwalkError, match="the rows were changed since they were written"):
+        stopped.resume()
+    stopped.target.touch()
+    with pytest.raises(HopwalkError, match="already a file of that name"):
+        stopped.resume()
+    stopped.target.unlink()
+    stopped.part.unlink()  # without rows it begins again
+    assert stopped.resume().facts > 0
 
 
 def test_mistakes(reasoner: Reasoner, tmp_path: Path):

@@ -56,7 +56,32 @@ def test_shards_give_the_file_of_one_process_though_interrupted(reasoner: Reason
     there = reasoner.complete(target, above=0.02, resume=True, place=rest)
     assert target.read_bytes() == whole.read_bytes() and not shards.exists()
     assert (there.queries, there.facts) == (here.queries, here.facts)
+    assert there_is_nothing_left_to_do(reasoner, target, tmp_path)
     assert rest.done > 4 and 0 < there.queries_of_session < there.queries
+
+
+def there_is_nothing_left_to_do(reasoner: Reasoner, target: Path, folder: Path) -> bool:
+    """In shards or not, also after a kill before the shards were removed."""
+    content, shards = target.read_bytes(), folder / f"{target.name}.shards"
+    shards.mkdir()
+    (shards / "0-00000000").touch()
+    found = [reasoner.complete(target, above=0.02, resume=True, place=place) for place in (There(), None)]
+    return all(one.was_complete for one in found) and target.read_bytes() == content and not shards.exists()
+
+
+def test_a_kill_before_the_record_of_the_end(reasoner: Reasoner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The table is there, and all the shards: it is joined again."""
+    target = tmp_path / "new.tsv"
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(sharding, "write_completed", stop)
+        reasoner.complete(target, above=0.02, place=There())
+    content = target.read_bytes()
+    reasoner.complete(target, above=0.02, resume=True, place=There())
+    assert target.read_bytes() == content and {path.name for path in tmp_path.iterdir()} == {"new.tsv", "new.tsv.progress.json"}
 
 
 def test_mistakes_are_refused(reasoner: Reasoner, trained_scorer: Any, tmp_path: Path):
@@ -75,6 +100,7 @@ def test_mistakes_are_refused(reasoner: Reasoner, trained_scorer: Any, tmp_path:
     (tmp_path / "new.tsv.shards" / "record.json").write_text("{")
     with pytest.raises(HopwalkError, match="the record of the shards is damaged"):
         reasoner.complete(target, resume=True, place=There())
+    (tmp_path / "new.tsv.shards" / "record.json").unlink()
     target.touch()
     with pytest.raises(HopwalkError, match="already a file of that name"):
         reasoner.complete(target, resume=True, place=There())

@@ -8,7 +8,9 @@ from hopwalk.utils.text import json_text
 from tests.support.serving import OVERRIDE, Client
 
 
-@pytest.mark.parametrize("text", ["\x9b31m", "\x7f", OVERRIDE, "\u2066a\u2069", "\u2028", "\ufeff", "\U000e0041", "\x1b[2J"])
+@pytest.mark.parametrize(
+    "text", ["\x9b31m", "\x7f", OVERRIDE, "\u2066a\u2069", "\u2028", "\ufeff", "\U000e0041", "\x1b[2J", "\xad"]
+)
 def test_characters_that_cannot_be_seen_are_escaped(text: str):
     written = json_text({"label": text, "other": "é→"})
     assert written.isprintable() and "é→" in written

@@ -1,15 +1,19 @@
 """Connections that do the server no good: slow, too many, ambiguous; and requests while it stops."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from hopwalk.reasoning.reasoner import Reasoner
+from hopwalk.web import protocol
 from hopwalk.web.limits import Limits, most_connections
 from hopwalk.web.middleware import host_name
 from hopwalk.web.runs import RunView
+from hopwalk.web.server import server_of
 from tests.support.serving import QUERY, Client, problem_of, serving, wait_until
 
 
@@ -100,3 +104,57 @@ def test_stopping_answers_what_was_accepted(served_runs: Mapping[str, RunView], 
         may_answer.set()
         accepted.join(20)
         assert statuses == [200]
+
+
+def _not_reading(client: Client) -> socket.socket:
+    """A client that sends many requests and reads none of the responses."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(_port(client))
+    connection.setblocking(False)
+    try:
+        for _ in range(1000):
+            connection.send(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    except BlockingIOError:
+        pass
+    return connection
+
+
+def test_who_does_not_read_is_cut_off(served_runs: Mapping[str, RunView]):
+    with serving(served_runs, limits=Limits(seconds=0.5)) as client, _not_reading(client):
+        wait_until(lambda: bool(client.server.server_state.connections))
+        wait_until(lambda: not client.server.server_state.connections)
+        assert client.get("api/v1/health").status_code == 200
+
+
+def test_the_end_of_a_server_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    """A connection that never ends is cut off, however long a request may take: its answers are sent already."""
+    monkeypatch.setattr(protocol, "SECONDS_TO_CLOSE", 0.05)
+    aborted: list[object] = []
+
+    class Endless:
+        def shutdown(self) -> None: ...
+
+        @property
+        def transport(self) -> Any:
+            return self
+
+        def abort(self) -> None:
+            aborted.append(self)
+            server.server_state.connections.discard(self)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None: ...
+
+    server = server_of(app, Limits(seconds=1000.0))
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    server.servers = []
+
+    async def stop() -> None:
+        server.server_state.connections.add(Endless())  # type: ignore[arg-type]
+        server.force_exit = False
+        await asyncio.wait_for(server.shutdown(), 60)
+
+    monkeypatch.setattr(server.lifespan, "shutdown", lambda: asyncio.sleep(0))
+    asyncio.run(stop())
+    assert len(aborted) == 1

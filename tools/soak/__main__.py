@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,10 +28,12 @@ from benchmarks.results import fill_in, load_results, markdown_table
 from tools.soak.worker import prepare_process, run_case
 
 PARTS = {"kills": 0.45, "damages": 0.2, "inputs": 0.35}  # shares of the time
+IN_MEMORY = {"damages", "inputs"}  # removing a folder takes a disk milliseconds, longer than to try an input
 TURN = 60.0  # seconds in which each part has its turn
 MOST_SECONDS = 900.0  # of a case: longer is a failure
 SLOW_SECONDS = 30.0  # of the processor, of a malformed input: longer is a failure
 MOST_MEMORY_MB = 4000
+MEMORY = Path("/dev/shm")
 RESULTS = PROJECT / "results" / "soak.json"
 PAGE = PROJECT / "docs" / "threat-model.md"
 
@@ -47,6 +50,7 @@ class Report:
     peak_mb: dict[str, int] = field(default_factory=dict)
     failures: list[dict[str, Any]] = field(default_factory=list)
     servers: list[dict[str, Any]] = field(default_factory=list)
+    load_seconds: float = 0.0
 
     def add(self, part: str, number: int, reply: dict[str, Any]) -> None:
         """Count a case."""
@@ -66,7 +70,8 @@ class Report:
     def add_server(self, reply: dict[str, Any]) -> None:
         """Count what the clients of one server saw."""
         self.counts.update({f"load: {name}": count for name, count in reply["counts"].items()})
-        self.servers.append({name: reply[name] for name in ("p50_ms", "p99_ms", "memory_mb")})
+        self.load_seconds += reply["seconds"]
+        self.servers.append({name: reply[name] for name in ("seconds", "seconds_to_stop", "p50_ms", "p99_ms", "memory_mb")})
         for problem in reply["failures"]:
             self.fail(f"load:{reply['number']}", "load", problem)
 
@@ -80,6 +85,7 @@ class Report:
         """The report as JSON-able values."""
         return {
             "minutes": round((time.monotonic() - self.started) / 60, 1),
+            "minutes_of_load": round(self.load_seconds / 60, 1),
             "seed": self.seed,
             "counts": dict(sorted(self.counts.items())),
             "failures": self.failures,
@@ -142,9 +148,9 @@ def under_load(report: Report, scratch: Path, clients: int, rate: float, seconds
                 report.fail("load:0", "load", f"the clients ended with code {code}")
 
 
-def soak(report: Report, scratch: Path, minutes: float, parts: dict[str, float], first: int) -> None:
-    """Let the parts take turns until the time is over."""
-    workers = {part: Worker(part, report.seed, scratch) for part in parts}
+def soak(report: Report, scratches: dict[str, Path], minutes: float, parts: dict[str, float], first: int) -> None:
+    """Let the parts take turns until the time is over, each in its scratch folder."""
+    workers = {part: Worker(part, report.seed, scratches[part]) for part in parts}
     numbers, end, total = dict.fromkeys(parts, first), time.monotonic() + 60 * minutes, sum(parts.values())
     try:
         while time.monotonic() < end:
@@ -172,16 +178,27 @@ def with_table(page: str) -> str:
     found = load_results(RESULTS)
     if not found:
         return fill_in(page, "soak", "No long run is recorded yet.")
-    counts, titles = found["counts"], ["minutes", "kills", "resumed to the same bits", "damaged runs", "malformed inputs"]
+    counts, titles = (
+        found["counts"],
+        ["minutes", "of load", "kills", "resumed to the same bits", "damaged runs", "malformed inputs"],
+    )
     load = [
         ("requests", "requests"),
         ("malformed requests", "malformed requests"),
         ("servers stopped", "servers stopped under load"),
     ]
-    cells = [f"{found['minutes']:g}", *(f"{counts.get(name, 0):,}" for name in ("kills", "resumed", "damages", "inputs"))]
+    cells = [f"{found['minutes']:g}", f"{found['minutes_of_load']:g}"]
+    cells += [*(f"{counts.get(name, 0):,}" for name in ("kills", "resumed", "damages", "inputs"))]
     cells += [f"{counts.get(f'load: {name}', 0):,}" for _, name in load]
     rows = [[*titles, *(title for title, _ in load), "failures"], [*cells, str(len(found["failures"]))]]
     return fill_in(page, "soak", markdown_table(rows, text_columns=0))
+
+
+@contextmanager
+def _folder(parent: Path | None) -> Iterator[Path]:
+    """A temporary folder, in memory if that is where the parent is and the system has it."""
+    with tempfile.TemporaryDirectory(prefix="hopwalk-soak-", dir=parent if parent and parent.is_dir() else None) as made:
+        yield Path(made)
 
 
 def main() -> None:
@@ -193,9 +210,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first case of each part")
     parser.add_argument("--clients", type=int, default=8, help="of the server; 0: no server")
     parser.add_argument("--rate", type=float, default=30.0, help="requests of all clients in a second; 0: as many as they can")
-    parser.add_argument("--server-seconds", type=float, default=120.0, help="until a server is stopped under load")
+    parser.add_argument("--server-seconds", type=float, default=180.0, help="until a server is stopped under load")
     parser.add_argument("--repeat", metavar="PART:NUMBER", help="do this case only")
-    parser.add_argument("--scratch", type=Path, help="a folder for the work; without it a temporary one")
+    parser.add_argument("--scratch", type=Path, help="a folder for the work; without it temporary ones, on disk and in memory")
     parser.add_argument("--record", action="store_true", help="write results/soak.json")
     parser.add_argument("--tables", action="store_true", help="do nothing but fill in the table in docs/threat-model.md")
     parser.add_argument("--failures", type=Path, default=Path("soak-failures.json"))
@@ -203,8 +220,8 @@ def main() -> None:
     if given.tables:
         PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
         return
-    with tempfile.TemporaryDirectory(prefix="hopwalk-soak-") as temporary:
-        scratch = given.scratch or Path(temporary)
+    with _folder(None) as on_disk, _folder(MEMORY) as in_memory:
+        scratch = given.scratch or on_disk
         subprocess.run(
             [sys.executable, "-m", "tools.soak.worker", "bases", "0", str(scratch)], stdin=subprocess.DEVNULL, check=True
         )
@@ -213,10 +230,13 @@ def main() -> None:
             prepare_process()
             print(json.dumps(asdict(run_case(part, given.seed, int(number), scratch)), indent=1))
             return
-        report = Report(given.seed)
+        report, scratches = Report(given.seed), dict.fromkeys(PARTS, scratch)
+        if not given.scratch:
+            shutil.copytree(scratch, in_memory, dirs_exist_ok=True)
+            scratches |= dict.fromkeys(IN_MEMORY, in_memory)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with under_load(report, scratch, given.clients, given.rate, given.server_seconds), suppress(KeyboardInterrupt):
-            soak(report, scratch, given.minutes, {part: PARTS[part] for part in given.parts}, given.first)
+            soak(report, scratches, given.minutes, {part: PARTS[part] for part in given.parts}, given.first)
     options = {"minutes": given.minutes, "seed": given.seed, "clients": given.clients, "rate": given.rate}
     command = " ".join(["python -m tools.soak", *(f"--{name} {value:g}" for name, value in options.items())])
     content = {"command": command, **report.content()}

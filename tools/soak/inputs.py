@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
+import shutil
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -23,6 +23,7 @@ from hopwalk.paper.ledger import Ledger
 from hopwalk.reasoning.facts import read_facts
 from hopwalk.reasoning.reasoner import Reasoner
 from hopwalk.tuning.spaces import load_space
+from tools.soak.bases import ABOVE
 from tools.soak.mutations import TOML_VALUES, spoilt, spoilt_bytes
 from tools.soak.outcome import Outcome, WrongError, judged
 
@@ -126,15 +127,43 @@ def _result_file(random: Random, scratch: Path, folder: Path) -> None:
 
 
 def _progress(random: Random, scratch: Path, folder: Path) -> None:
-    """The record and the table of a completion that was stopped, one of them spoilt."""
-    reasoner = _reasoner(scratch)
-    options = {"run": reasoner.dataset.fingerprint, "relations": [], "above": 0.2, "queries": 36}
-    record = json.dumps(options | {"done": 18, "facts": 1, "bytes": 60}).encode()
-    table = b"head\trelation\ttail\tprobability\tpath\nchild 0\tuncle\tman 1\t0.5\tp\n"
-    is_record = random.random() < 0.7
-    (folder / "new.tsv.progress.json").write_bytes(spoilt(record, random, "a.json") if is_record else record)
-    (folder / "new.tsv.part").write_bytes(table if is_record else spoilt_bytes(table, random))
-    reasoner.complete(folder / "new.tsv", above=0.2, resume=True)
+    """The record and the table of a completion that was stopped, or of one that is complete; one of them spoilt."""
+    made, names = _stopped_completion(scratch), [".progress.json", ".part"]
+    if random.random() < 0.3:
+        made, names = _whole_completion(scratch), [".progress.json", ""]
+    spoilt_name = names[random.random() < 0.3]
+    for name in names:
+        content = made[name] if name != spoilt_name else spoilt(made[name], random, name)
+        (folder / f"new.tsv{name}").write_bytes(content)
+    _reasoner(scratch).complete(folder / "new.tsv", above=ABOVE, resume=True)
+    if (folder / "new.tsv").read_bytes() != _whole_completion(scratch)[""]:
+        raise WrongError("another table than without the damage")
+
+
+@cache
+def _whole_completion(scratch: Path) -> dict[str, bytes]:
+    target = _empty(scratch / "completion") / "new.tsv"
+    _reasoner(scratch).complete(target, above=ABOVE)
+    return {name: target.with_name(f"new.tsv{name}").read_bytes() for name in ("", ".progress.json")}
+
+
+@cache
+def _stopped_completion(scratch: Path) -> dict[str, bytes]:
+    target = _empty(scratch / "stopped-completion") / "new.tsv"
+
+    def stop(done: int, total: int, facts: int, stage: str) -> None:
+        if facts > 100:
+            raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        _reasoner(scratch).complete(target, above=ABOVE, on_progress=stop)
+    return {name: target.with_name(f"new.tsv{name}").read_bytes() for name in (".part", ".progress.json")}
+
+
+def _empty(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def _command(random: Random, scratch: Path, folder: Path) -> None:
@@ -198,6 +227,6 @@ READERS: dict[str, tuple[Callable[[Random, Path, Path], None], float]] = {
     "labelled facts": (_labelled, 2.0),
     "facts to add": (_new_facts, 1.0),
     "result file": (_result_file, 2.0),
-    "progress of completing": (_progress, 0.1),
+    "progress of completing": (_progress, 0.5),
     "command": (_command, 0.5),
 }

@@ -32,7 +32,7 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.errors import HopwalkError
 from hopwalk.learning.run import Run
 from hopwalk.reasoning.reasoner import Reasoner
-from tools.soak.bases import propagation_settings, scorer_settings, walker_settings
+from tools.soak.bases import ABOVE, propagation_settings, scorer_settings, walker_settings
 from tools.soak.outcome import Outcome, WrongError, judged
 
 MOST_SECONDS = 300.0  # of one attempt; longer is a failure
@@ -76,8 +76,9 @@ def _train_walker(scratch: Path, folder: Path) -> Any:
 def _complete(suffix: str) -> Work:
     def work(scratch: Path, folder: Path) -> Any:
         target = folder / f"new{suffix}"
-        if not target.exists() or target.with_name(f"{target.name}.progress.json").exists():
-            _reasoner(scratch).complete(target, above=0.1, resume=True)
+        _reasoner(scratch).complete(target, above=ABOVE, resume=True)  # also when it was complete at the last kill
+        if not target.read_bytes().count(b"\n") > 200:
+            raise WrongError("too few facts to lose any")
         return target.read_bytes(), sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
     return work
@@ -159,7 +160,7 @@ def _uninterrupted(name: str, scratch: Path) -> tuple[str, float, int]:
 def _warm_up(scratch: Path) -> None:
     shutil.rmtree(scratch / "warm", ignore_errors=True)
     api.train_scorer(_dataset(scratch / "village"), propagation_settings(), out=scratch / "warm")
-    _reasoner(scratch).complete(scratch / "warm" / "new.tsv", above=0.1)
+    _reasoner(scratch).complete(scratch / "warm" / "new.tsv", above=ABOVE)
 
 
 def _attempt(name: str, scratch: Path, folder: Path, kill: Kill | None) -> tuple[int, str]:
@@ -233,25 +234,34 @@ def _look(folder: Path) -> None:
 
 def _killed_commands(random: Random, scratch: Path, folder: Path, outcome: Outcome) -> None:
     """Complete to Parquet by the command line, killed some times."""
-    arguments = ["complete", str(scratch / "bases" / "propagation"), "--above", "0.1", "--resume"]
-    whole = scratch / "uninterrupted.parquet"
-    if not whole.exists() and (found := _command([*arguments, "--out", str(whole)], None))[0] != 0:
-        raise WrongError(f"without a kill: {found}")
+    arguments = ["complete", str(scratch / "bases" / "propagation"), "--above", str(ABOVE), "--resume"]
+    whole, seconds = _uninterrupted_command(scratch, tuple(arguments))
     target = folder / "new.parquet"
     for _ in range(random.randint(1, 3)):
-        code, told = _command([*arguments, "--out", str(target)], random.uniform(0.5, 8.0))
+        code, told = _command([*arguments, "--out", str(target)], random.uniform(0.3, seconds))
         if code not in (0, -signal.SIGKILL):
             raise WrongError(f"exit code {code}: {told}")
         outcome.counts["kills"] += code != 0
-        if target.exists() and not target.with_name(f"{target.name}.progress.json").exists():
-            break  # all was done, also if the process was killed after that
-    else:
-        code, told = _command([*arguments, "--out", str(target)], None)
-        if code != 0:
-            raise WrongError(f"it cannot be resumed: {told}")
-    if target.read_bytes() != whole.read_bytes():
+        if code == 0:
+            break
+    code, told = _command([*arguments, "--out", str(target)], None)  # also when it was complete at the last kill
+    if code != 0:
+        raise WrongError(f"it cannot be resumed: {told}")
+    if target.read_bytes() != whole:
         raise WrongError("another file than without kills")
     outcome.counts["resumed"] += 1
+
+
+@cache
+def _uninterrupted_command(scratch: Path, arguments: tuple[str, ...]) -> tuple[bytes, float]:
+    """The table without kills, and the seconds that it takes."""
+    table, start = scratch / "uninterrupted.parquet", time.monotonic()
+    for path in scratch.glob(f"{table.name}*"):
+        path.unlink()
+    code, told = _command([*arguments, "--out", str(table)], None)
+    if code != 0:
+        raise WrongError(f"without a kill: {told}")
+    return table.read_bytes(), time.monotonic() - start
 
 
 def _command(arguments: list[str], seconds: float | None) -> tuple[int, str]:

@@ -1,7 +1,8 @@
 """Clients of a server, good ones and hostile ones, for as long as it is wanted; the server is stopped under load now and then.
 
 A good client gets the same answer every time. Requests that were sent before the server was told to stop are answered; later ones
-are answered, get a 503, or find the connection closed before any byte of an answer.
+are answered, get a 503, or find the connection closed before any byte of an answer. As with every server that closes idle
+connections, a request on one that was idle for seconds may find it closed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,14 +25,16 @@ from random import Random
 from typing import IO, Any
 
 from tools.soak.mutations import spoilt_bytes
+from tools.soak.outcome import WrongError
 
 QUERIES = [(f"child {number}", "uncle") for number in range(8)] + [(f"mother {number}", "brother") for number in range(4)]
 OTHERS = ["/", "/api/v1/runs", "/api/v1/health", "/metrics", "/api/v1/entities?q=ch", "/api/v1/nothing", "/openapi.json"]
 RUNS = ("walker", "propagation")
 SURE_SECONDS = 0.1  # a request that was sent so long before the signal was accepted
 MOST_SECONDS = 60.0  # for any answer
-MOST_PAUSE = 2.0  # between two requests: after 5 seconds a server may close an idle connection
-SECONDS_TO_STOP = 300.0  # for a server that was told to: twice its limit of 30 seconds, on a machine that may be very busy
+MOST_PAUSE = 2.0  # between two requests
+IDLE_SECONDS = 4.0  # after 5 seconds the server may close an idle connection
+SECONDS_TO_STOP = 120.0  # for a server that was told to: its limit of 30 seconds, and as much again for a machine that is busy
 
 
 @dataclass
@@ -40,6 +44,8 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     milliseconds: list[float] = field(default_factory=list)
     memory_mb: list[float] = field(default_factory=list)
+    seconds: float = 0.0  # of load
+    seconds_to_stop: float = 0.0
     failures: list[str] = field(default_factory=list)
 
     def fail(self, problem: str) -> None:
@@ -68,7 +74,7 @@ class Session:
         self._clients, self._rate, self._is_hostile = clients, rate, is_hostile
         self._runs = list(runs)
         self._expected: dict[bytes, Any] = {}
-        self._stopped = float("inf")
+        self.stopped = float("inf")
         self.tally = Tally()
 
     def _request(self, method: str, path: str, body: Any = None) -> bytes:
@@ -83,20 +89,22 @@ class Session:
     async def run(self, seconds: float) -> None:
         """Send requests for so many seconds, then stop the server under load, and go on until it is gone."""
         clients = [asyncio.create_task(self._client()) for _ in range(self._clients)]
-        end = time.monotonic() + seconds
+        start = time.monotonic()
+        end = start + seconds
         while time.monotonic() < end:
             self.tally.memory_mb.append(_resident_mb(self._pid))
             await asyncio.sleep(min(1.0, max(end - time.monotonic(), 0)))
-        self._stopped = time.monotonic()
+        self.stopped = time.monotonic()
+        self.tally.seconds = self.stopped - start
         os.kill(self._pid, signal.SIGTERM)
         await asyncio.gather(*clients)
 
     async def _client(self) -> None:
-        while time.monotonic() < self._stopped + MOST_SECONDS:
+        while time.monotonic() < self.stopped + MOST_SECONDS:
             try:
                 reader, writer = await asyncio.open_connection(self._host, self._port)
             except OSError:
-                if time.monotonic() < self._stopped:
+                if time.monotonic() < self.stopped:
                     self.tally.fail("the server does not accept a connection")
                     await asyncio.sleep(1)
                     continue
@@ -110,6 +118,7 @@ class Session:
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Some requests on one connection, then perhaps a hostile one."""
+        last_answer = time.monotonic()
         for _ in range(self._random.randint(1, 50)):
             pause = self._random.expovariate(self._rate / self._clients) if self._rate else 0.0
             await asyncio.sleep(min(pause, MOST_PAUSE))
@@ -119,6 +128,9 @@ class Session:
             if chance < 0.06:
                 await self._hostile(reader, writer, spoilt_bytes(self._ask(), self._random))
                 return
+            if chance < 0.07:
+                await self._not_reading(writer)
+                return
             if chance < 0.08:
                 writer.write(self._ask()[: self._random.randint(1, 60)])  # and no more
                 await asyncio.sleep(self._random.uniform(0, 3))
@@ -126,10 +138,26 @@ class Session:
                 return
             is_query = chance > 0.15
             content = self._ask() if is_query else self._request("GET", self._random.choice(OTHERS))
-            if not await self._good(reader, writer, content, is_query):
+            if not await self._good(reader, writer, content, is_query, last_answer):
                 return
+            last_answer = time.monotonic()
 
-    async def _good(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, content: bytes, is_query: bool) -> bool:
+    async def _not_reading(self, writer: asyncio.StreamWriter) -> None:
+        """Send many requests and read no response."""
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(self._request("GET", "/openapi.json") * 300)
+        await asyncio.sleep(self._random.uniform(0, 5))
+        self.tally.counts["not reading"] += 1
+        writer.transport.abort()
+
+    async def _good(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        content: bytes,
+        is_query: bool,
+        last_answer: float,
+    ) -> bool:
         """Send a right request and check its answer; whether the connection can be used again."""
         sent = time.monotonic()
         writer.write(content)
@@ -142,10 +170,15 @@ class Session:
             self.tally.fail(f"no answer within {MOST_SECONDS:.0f} seconds")
             return False
         except (OSError, asyncio.IncompleteReadError) as error:
-            if sent < self._stopped - SURE_SECONDS:
-                self.tally.fail(f"a request sent {self._stopped - sent:.2f} seconds before the stop was not answered")
-            elif getattr(error, "partial", b""):
+            if getattr(error, "partial", b""):
                 self.tally.fail("half an answer")
+            elif sent > last_answer + IDLE_SECONDS:
+                self.tally.counts["closed while idle"] += 1
+            elif sent < self.stopped - SURE_SECONDS:
+                when = f"{self.stopped - sent:.2f} seconds before the stop" if self.stopped < float("inf") else "before any stop"
+                self.tally.fail(
+                    f"a request sent {when}, {sent - last_answer:.2f} after the last answer, was not answered: {error!r}"
+                )
             else:
                 self.tally.counts["closed at the stop"] += 1
             return False
@@ -153,7 +186,7 @@ class Session:
         self.tally.counts["requests"] += 1
         if is_query:
             self._judge(content, status, body, sent)
-        elif status >= 500 and not (status == 503 and time.monotonic() > self._stopped):
+        elif status >= 500 and not (status == 503 and time.monotonic() > self.stopped):
             self.tally.fail(f"status {status} for {content[:60]!r}")
         return b"connection: close" not in head.lower()
 
@@ -163,7 +196,7 @@ class Session:
             found = json.loads(body)
             if not _is_same(self._expected.setdefault(content, found), found):
                 self.tally.fail(f"another answer than the first time for {content[-80:]!r}: {body[:300]!r}")
-        elif status == 503 and sent >= self._stopped - SURE_SECONDS and b'"stopping"' in body:
+        elif status == 503 and sent >= self.stopped - SURE_SECONDS and b'"stopping"' in body:
             self.tally.counts["503 at the stop"] += 1
         else:
             self.tally.fail(f"status {status}: {body[:300]!r}")
@@ -219,6 +252,7 @@ def serve_and_load(
             tally = session.tally
             try:
                 process.wait(SECONDS_TO_STOP)
+                tally.seconds_to_stop = round(time.monotonic() - session.stopped, 1)
             except subprocess.TimeoutExpired:
                 tally.fail(f"the server did not stop within {SECONDS_TO_STOP:.0f} seconds")
         finally:
@@ -235,7 +269,7 @@ def _address(stdout: IO[str] | None) -> str:
     line = stdout.readline() if stdout else ""
     found = re.search(r"http://\S+/", line)
     if not found:
-        raise SystemExit(f"the server did not start: {line}")
+        raise WrongError(f"the server did not start: {line}")
     return found[0]
 
 
@@ -244,6 +278,8 @@ def described(tally: Tally) -> dict[str, Any]:
     times = sorted(tally.milliseconds)
     memory = [value for value in tally.memory_mb if value == value]
     return {
+        "seconds": round(tally.seconds, 1),
+        "seconds_to_stop": tally.seconds_to_stop,
         "counts": dict(tally.counts),
         "failures": tally.failures,
         "p50_ms": round(times[len(times) // 2], 1) if times else None,
@@ -265,7 +301,11 @@ def main() -> None:
     number = 0
     while not is_stopping:
         folders = [Path(scratch) / "bases" / run for run in RUNS]
-        tally = serve_and_load(folders, Random(f"{seed}:load:{number}"), int(clients), float(rate), float(seconds))
+        try:
+            tally = serve_and_load(folders, Random(f"{seed}:load:{number}"), int(clients), float(rate), float(seconds))
+        except Exception:  # the next server may do better
+            tally = Tally()
+            tally.fail(traceback.format_exc()[-3000:])
         print(json.dumps({"number": number, **described(tally)}), flush=True)
         number += 1
 

@@ -89,12 +89,14 @@ def _spoilt_json(content: bytes, random: Random) -> bytes:
     lines = [content]
     try:
         value = json.loads(content)
+    except RecursionError:  # it was spoilt before
+        return spoilt_bytes(content, random)
     except ValueError:
         lines = content.splitlines() or [b""]
         row = random.randrange(len(lines))
         try:
             value = json.loads(lines[row])
-        except ValueError:
+        except (ValueError, RecursionError):
             return spoilt_bytes(content, random)
     else:
         row = 0

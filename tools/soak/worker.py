@@ -44,15 +44,17 @@ def run_case(part: str, seed: int, number: int, scratch: Path) -> Outcome:
 
 
 def prepare_process() -> None:
-    """Save often, on one thread, as the cases expect it."""
+    """Save often, after few queries, on one thread, as the cases expect it."""
     import torch
 
     from hopwalk.learning import training
     from hopwalk.reasoning import completing
+    from hopwalk.reasoning.models import ScorerModel
 
     torch.set_num_threads(1)
     training.SECONDS_BETWEEN_CHECKPOINTS = 0.0
     completing.SECONDS_BETWEEN_RECORDS = 0.0
+    ScorerModel.queries_at_once = property(lambda self: 8)  # type: ignore[assignment]
 
 
 def main() -> None:

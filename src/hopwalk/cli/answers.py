@@ -299,7 +299,9 @@ def complete(
         typer.Option(help="Ask only these heads: a file with one on each line, or - for standard input.", show_default=False),
     ] = None,
     above: Annotated[float, typer.Option(min=0, max=1, help="Minimum probability of a proposed fact.")] = 0.5,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run; one that is complete is left as it is.")
+    ] = False,
     on: options.On = "local",
 ) -> None:
     """Propose missing facts for the whole graph, or for some relations, the most likely first.
@@ -329,7 +331,8 @@ def complete(
         )
     rate = found.queries_of_session / max(found.seconds, 1e-9)
     facts, queries = counted(found.facts, "new fact"), counted(found.queries, "query")
-    print_text(f"{out}: {facts} from {queries}, {rate:,.0f} queries per second")
+    told = "already complete" if found.was_complete else f"{rate:,.0f} queries per second"
+    print_text(f"{out}: {facts} from {queries}, {told}")
 
 
 def paths(

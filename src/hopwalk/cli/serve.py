@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hopwalk.cli.console import note_missing_digests, print_text, printable
-from hopwalk.utils.text import counted
+from hopwalk.utils.text import counted, shorten
 
 
 def serve(
@@ -56,7 +56,10 @@ def serve(
     note_missing_digests(*runs)
     if not is_loopback(host):
         who = "by anyone with the token" if token else "by anyone, without a token (--token)"
-        print_text(printable(f"warning: {host} is reachable from the network {who}. Requests are not encrypted."), to_stderr=True)
+        print_text(
+            printable(f"warning: {shorten(host)} is reachable from the network {who}. Requests are not encrypted."),
+            to_stderr=True,
+        )
 
     def announce(address: str) -> None:
         with_token = " with a token" if token else ""

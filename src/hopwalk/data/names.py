@@ -20,6 +20,7 @@ from hopwalk.utils.text import shorten
 PLURALS = {"entity": "entities", "relation": "relations"}
 MOST_LISTED = 60  # with at most so many names, all are listed if none is similar
 MOST_CHARACTERS = 200  # of a text that are compared with names
+LONGEST_OTHERWISE_SPELT = 100_000  # characters; longer texts must be the name itself
 MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")  # accents, as characters of their own
 LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})  # have no parts
 
@@ -89,7 +90,9 @@ class NameIndex:
         """
         found = self.find(text)
         if found is None:
-            raise UnknownNameError(f"there is no {self._kind} {shorten(text)!r}", remedy=self._remedy(text))
+            raise UnknownNameError(
+                f"there is no {self._kind} {shorten(text)!r}", remedy=self._remedy(text[:LONGEST_OTHERWISE_SPELT])
+            )
         return found
 
     def find(self, text: str) -> int | None:
@@ -100,6 +103,8 @@ class NameIndex:
             raise UnknownNameError(problem, remedy=self._example_remedy())
         if text in self._vocabulary:
             return self._vocabulary.id(text)
+        if len(text) > LONGEST_OTHERWISE_SPELT:
+            return None
         folded_text = folded(text)
         if not folded_text and not text.strip():
             raise UnknownNameError(f"the name of the {self._kind} is empty", remedy=self._example_remedy())

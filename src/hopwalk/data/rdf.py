@@ -51,6 +51,11 @@ def read_triples(source: Source) -> tuple[pl.DataFrame, dict[str, str], list[Fin
             line = getattr(error, "lineno", None)
             remedy = "Correct the file, or set read.format if it is not RDF."
             raise DataError(f"the RDF is not valid: {error}", path=source.name, line=line, remedy=remedy) from None
+        except MemoryError as error:
+            if "maximal size" not in str(error):
+                raise
+            problem = "the RDF has a part of more than 16 MB, the most of a name or text"
+            raise DataError(problem, path=source.name, remedy="Set read.format if it is not RDF.") from None
     triples = pl.concat([*chunks, _frame(rows)])
     findings = []
     for count, what in (

@@ -27,6 +27,7 @@ MOST_QUERIES = 2000
 NUM_TOP = 10  # candidates of a query whose reliability is reported
 TOP, SAMPLED = 50, 200  # false candidates of a query: the most likely ones, and a sample that stands for the others
 BYTES_AT_ONCE = 2**27
+MOST_OF_LINE = 1e9  # slope and offset of a calibration: more is damage
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,10 @@ def calibration_of(run: Run) -> Calibration | None:
     if values is None:
         return None
     try:
-        return Calibration(float(values.get("slope", 1)), float(values.get("offset", 0)), bool(values.get("is_relative", False)))
+        slope, offset = float(values.get("slope", 1)), float(values.get("offset", 0))
+        if not max(abs(slope), abs(offset)) <= MOST_OF_LINE:
+            raise ValueError("scores would overflow")
+        return Calibration(slope, offset, bool(values.get("is_relative", False)))
     except (TypeError, ValueError, AttributeError):
         problem = "run.json is damaged: its calibration cannot be read"
         raise RunError(problem, path=run.path, remedy="Train it again.") from None

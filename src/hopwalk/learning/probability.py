@@ -40,6 +40,7 @@ RIDGE = 5.0  # how strongly the weights of a relation are drawn to those of all,
 FLOOR = -30.0  # stands for the score -inf of what a walker does not reach
 BYTES_AT_ONCE = 2**26
 MOST_QUERIES = 1000  # that the splits answer, and as many others
+MOST_OF_WEIGHT = 1e9  # more is damage
 MOST_RELATIONS = 1000  # that queries are drawn of, inverses included
 LEAST_FACTS = 10  # of dev, to fit anything
 NUM_BINS, NUM_WORST = 10, 5
@@ -460,6 +461,6 @@ def probability_of(run: Run) -> FactProbability | None:
 
 def _read_weights(values: Any) -> Weights:
     weights = tuple(float(value) for value in values)
-    if len(weights) != NUM_SCORES + NUM_COUNTS + 1 or not np.isfinite(weights).all():
+    if len(weights) != NUM_SCORES + NUM_COUNTS + 1 or not (np.abs(weights) <= MOST_OF_WEIGHT).all():
         raise ValueError(values)
     return weights

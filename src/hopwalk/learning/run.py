@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import re
@@ -37,6 +38,7 @@ from hopwalk.utils.arrays import ArrayFile, saving
 from hopwalk.utils.files import (
     append_text,
     copy_file,
+    digest_of,
     locked,
     parse_json,
     prepared,
@@ -116,6 +118,7 @@ class Run:
         run = Run(Path(path))
         if run.about.get("format") != FORMAT or not isinstance(run.about.get("kind"), str):
             raise RunError("the run was written by another version of hopwalk", path=path, remedy="Train it again.")
+        _require_description(run.about, run.path)
         return run
 
     @property
@@ -132,6 +135,14 @@ class Run:
     def checkpoint_path(self) -> Path:
         """The file that training resumes from."""
         return self.path / "checkpoint.safetensors"
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what its answers come from: the description, settings and weights of this run and of those inside it."""
+        names = {"run.json", "settings.toml", self.weights_path.name}
+        files = sorted(path for path in self.path.rglob("*") if path.name in names)
+        stated = [f"{path.relative_to(self.path).as_posix()} {digest_of(path)}\n" for path in files]
+        return hashlib.sha256("".join(stated).encode()).hexdigest()
 
     @property
     def about(self) -> dict[str, Any]:
@@ -324,6 +335,23 @@ class Run:
         for run in (self, *inner):
             load_run_settings(run.path / "settings.toml")
         return count
+
+
+def _require_description(about: Mapping[str, Any], path: Path) -> None:
+    """Raise an error if what every `run.json` says is missing, or if what some say is of another type."""
+    data = about.get("dataset")
+    texts = [about.get(name) for name in ("hopwalk", "machine", "status")]
+    texts += [data.get(name) for name in ("name", "fingerprint")] if isinstance(data, dict) else [None]
+    numbers = [about.get(name, 0) for name in ("epochs", "best_epoch", "seconds")]
+    names = about.get("members", [])
+    if not (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(number, int | float) and number >= 0 for number in numbers)
+        and isinstance(names, list)
+        and all(isinstance(name, str) for name in names)
+    ):
+        problem = "run.json is damaged: it does not describe the run, its data or its training"
+        raise RunError(problem, path=path, remedy=NOT_A_RUN)
 
 
 def refuse_used_folder(path: Path, *, resume: bool = False) -> None:

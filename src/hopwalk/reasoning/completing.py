@@ -4,6 +4,8 @@ The work has three stages: queries in both directions, then the other direction 
 and the rule behind each proposed fact. What is found is appended to a file beside the target, with a record of the progress: an
 interrupted run resumes where it stopped. Of the first two stages a fact takes 16 bytes in the file and about 100 in memory; of
 the last, rows of text stay on the disk. In the end the rows are sorted by probability and converted to the target's format.
+The record stays beside the target, with its digest: whoever resumes what is complete is told so. Records state the digest of the
+rows and one of their own, so that damage to either is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import json
 import mmap
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,11 +31,13 @@ from hopwalk.reasoning.proposals import FOUND, Found, Proposer, QueryGroups, lab
 from hopwalk.utils.files import (
     append_bytes,
     atomic_path,
+    digest_of,
     locked,
     parse_json,
     read_text,
     remove,
     replace_synced,
+    require_regular,
     storing,
     write_bytes,
     write_text,
@@ -44,6 +48,7 @@ FORMATS = (".tsv", ".parquet", ".nt")
 SECONDS_BETWEEN_RECORDS = 2.0
 ASKING, PAIRING, EXPLAINING = range(3)
 STAGES = ("asking", "asking from the other end", "explaining")
+DIGEST, CHECK = "sha256", "check"  # of the table, in the record of one that is complete; of the record
 
 OnProgress = Callable[[int, int, int, str], None]  # queries of the stage done, of how many, facts found, the stage
 
@@ -55,6 +60,7 @@ class CompletionTask:
     relation_ids: Sequence[int] = ()
     head_ids: Sequence[int] | None = None
     above: float = 0.5
+    run: str = ""  # the digest of the run
 
     def proposer(self, model: AnswerModel) -> Proposer:
         """The proposer of these facts by a model; an error if the model has no paths."""
@@ -65,18 +71,22 @@ class CompletionTask:
     def options(self, model: AnswerModel, queries: QueryGroups) -> dict[str, Any]:
         """What a resumed run must have in common with the one before, for JSON."""
         heads = "" if self.head_ids is None else hashlib.sha256(queries.facts.heads.tobytes()).hexdigest()
-        about = {"run": model.dataset.fingerprint, "relations": list(self.relation_ids), "above": self.above}
-        return about | {"queries": len(queries), "heads": heads}
+        about = {"run": self.run, "facts_of": model.dataset.fingerprint, "relations": list(self.relation_ids)}
+        return about | {"above": self.above, "queries": len(queries), "heads": heads}
 
 
 @dataclass(frozen=True)
 class Completed:
-    """The number of queries and of proposed facts; the seconds and queries of this session, without those before resuming."""
+    """The number of queries and of proposed facts; the seconds and queries of this session, without those before resuming.
+
+    `was_complete`: there was nothing left to do.
+    """
 
     queries: int
     facts: int
     seconds: float
     queries_of_session: int
+    was_complete: bool = False
 
 
 def complete_into(
@@ -94,7 +104,10 @@ def complete_into(
     proposer = task.proposer(model)
     require_table(target)
     queries = proposer.queries()
-    work = _Work(target, task.options(model, queries), model.queries_at_once, on_progress)
+    options = task.options(model, queries)
+    if resume and (before := completed_before(target, options)):
+        return before
+    work = _Work(target, options, model.queries_at_once, on_progress)
     work.touch(resume)
     with locked(work.part):
         work.begin(resume)
@@ -111,6 +124,51 @@ def require_table(target: Path) -> None:
         raise SettingsError("complete writes to a file, not to an address", remedy="Give a file, and export it then.")
     if target.suffix not in FORMATS:
         raise SettingsError(f"the format of {target.name} is not known", remedy=f"File names end in {', '.join(FORMATS)}.")
+
+
+def completed_before(target: Path, options: Mapping[str, Any]) -> Completed | None:
+    """What the record beside a table says that is complete; None if there is no such table.
+
+    An error if it was made with other options or was changed since. What a killed process has left is removed.
+    """
+    if not target.exists() or not (record := record_path(target)).exists():
+        return None
+    before = _read_record(record)
+    if DIGEST not in before:
+        return None
+    remedy = "Choose another name, or remove it."
+    if {name: before.get(name) for name in options} != options:
+        raise HopwalkError("the table was made with other options or by another run", path=target, remedy=remedy)
+    if digest_of(target) != before[DIGEST]:
+        raise HopwalkError("the table was changed since it was written", path=target, remedy=remedy)
+    for path in (sorted_path(target), part_path(target)):
+        remove(path)
+    return Completed(options["queries"], before["facts"], 0.0, 0, was_complete=True)
+
+
+def write_completed(target: Path, options: Mapping[str, Any], facts: int) -> None:
+    """Record that a table is complete, with its digest."""
+    _write_record(record_path(target), {**options, "facts": facts, DIGEST: digest_of(target)})
+
+
+def _write_record(path: Path, content: Mapping[str, Any]) -> None:
+    write_text(path, json.dumps({**content, CHECK: _check(content)}))
+
+
+def _check(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    """The record of the progress; an error if it is damaged."""
+    try:
+        content: dict[str, Any] = parse_json(read_text(path))
+        if content.pop(CHECK) != _check(content):
+            raise ValueError("it was changed")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        remedy = "Remove it and start again."
+        raise HopwalkError("the record of the progress is damaged", path=path, remedy=remedy) from None
+    return content
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,48 +235,57 @@ class _Work:
     ends: list[int] = field(default_factory=list)
     start: float = 0.0
     queries_of_session: int = 0
+    written: Any = field(default_factory=hashlib.sha256)  # of `part`
 
     def __post_init__(self) -> None:
-        self.part = self.target.with_name(f"{self.target.name}.part")
-        self.record = self.target.with_name(f"{self.target.name}.progress.json")
+        self.part, self.record = part_path(self.target), record_path(self.target)
 
     def touch(self, resume: bool) -> None:
         """Make the file if it is not there, so that it can be locked; errors if the names are taken."""
         if self.target.exists() and not (resume and self.record.exists()):
-            remedy = "Choose another name, or remove it."
-            raise HopwalkError("there is already a file of that name", path=self.target, remedy=remedy)
+            raise _name_is_taken(self.target)
         if self.record.exists() and self.part.exists() and not resume:
             remedy = "Resume it, or remove the file."
             raise HopwalkError("an interrupted run has left its table here", path=self.part, remedy=remedy)
         with storing(self.part):
             self.part.parent.mkdir(parents=True, exist_ok=True)
+            if self.part.exists():
+                require_regular(self.part)
         append_bytes(self.part, b"")
 
     def begin(self, resume: bool) -> None:
         """Begin, or go on where the record says; the file is cut to the length in the record."""
         self.start = time.monotonic()
-        if resume and self.record.exists():
-            try:
-                before = parse_json(read_text(self.record))
-                is_same = {name: before[name] for name in self.options} == self.options
-                self.stage, self.done, self.facts, size = (int(before[name]) for name in ("stage", "done", "facts", "bytes"))
-                self.ends = [int(end) for end in before["ends"]]
-                if len(self.ends) != self.stage or sorted([0, *self.ends, size]) != [0, *self.ends, size]:
-                    raise ValueError("sizes that do not fit together")
-            except (OSError, ValueError, KeyError, TypeError):
-                remedy = "Remove it and start again."
-                raise HopwalkError("the record of the progress is damaged", path=self.record, remedy=remedy) from None
-            if not is_same:
-                remedy = "Use the same options, or remove the file."
-                raise HopwalkError("the table was begun with other options or another run", path=self.part, remedy=remedy)
-            if self.part.stat().st_size >= size or self.target.exists():  # else the table was removed: begin again
-                with storing(self.part):
-                    os.truncate(self.part, min(size, self.part.stat().st_size))
-                return
-        self.stage, self.done, self.facts, self.ends = ASKING, 0, 0, []
+        if resume and self.record.exists() and self._goes_on(_read_record(self.record)):
+            return
+        self.stage, self.done, self.facts, self.ends, self.written = ASKING, 0, 0, [], hashlib.sha256()
         with storing(self.part):
             os.truncate(self.part, 0)
         self._write_record()
+
+    def _goes_on(self, before: dict[str, Any]) -> bool:
+        """Go on from a record; not if its table was removed. Errors if it is of other work, or its rows were changed."""
+        if DIGEST in before:  # it was complete
+            return False
+        if {name: before.get(name) for name in self.options} != self.options:
+            remedy = "Use the same options, or remove the file."
+            raise HopwalkError("the table was begun with other options or another run", path=self.part, remedy=remedy)
+        self.stage, self.done, self.facts, self.ends = (before[name] for name in ("stage", "done", "facts", "ends"))
+        if self.target.exists():
+            if self.stage < len(STAGES):
+                raise _name_is_taken(self.target)
+            return True
+        size = before["bytes"]
+        if self.part.stat().st_size < size:
+            return False
+        with storing(self.part), self.part.open("r+b") as file:
+            file.truncate(size)
+            self.written = hashlib.file_digest(file, "sha256")
+        if self.written.hexdigest() != before["part"]:
+            raise HopwalkError(
+                "the rows were changed since they were written", path=self.part, remedy="Remove it and start again."
+            )
+        return True
 
     def run(self, stage: int, queries: QueryGroups, work: Callable[[int, int], tuple[bytes, int]]) -> None:
         """Do a stage, or what is left of it: `work` gives what to append for some queries, and the number of facts in it."""
@@ -229,6 +296,7 @@ class _Work:
             last = min(self.done + self.at_once, len(queries))
             content, facts = work(self.done, last)
             append_bytes(self.part, content)
+            self.written.update(content)
             if stage == ASKING:
                 self.queries_of_session += last - self.done
             self.done, self.facts = last, self.facts + facts
@@ -242,7 +310,8 @@ class _Work:
 
     def _write_record(self) -> None:
         state = {"stage": self.stage, "done": self.done, "facts": self.facts, "ends": self.ends}
-        write_text(self.record, json.dumps(self.options | state | {"bytes": self.part.stat().st_size}))
+        rows = {"bytes": self.part.stat().st_size, "part": self.written.hexdigest()}
+        _write_record(self.record, self.options | state | rows)
 
     def found(self, stage: int) -> Found:
         """What has been found to the end of a stage."""
@@ -252,17 +321,32 @@ class _Work:
         return found
 
     def finish(self) -> None:
-        """Write the target, and remove the other files."""
+        """Write the target, record that it is complete, and remove the other files."""
         if not self.target.exists():  # else the run was stopped between its last two steps
             write_table(self.part, self.ends[PAIRING], self.target)
-        for path in (sorted_path(self.target), self.part, self.record):
+        write_completed(self.target, self.options, self.facts)
+        for path in (sorted_path(self.target), self.part):
             remove(path)
+
+
+def _name_is_taken(target: Path) -> HopwalkError:
+    return HopwalkError("there is already a file of that name", path=target, remedy="Choose another name, or remove it.")
 
 
 def write_table(rows: Path, first: int, target: Path) -> None:
     """Sort the rows of a file, which begin at byte `first`, and convert them to the format of the target's name."""
     write_bytes(sorted_path(target), _sorted_lines(rows, first))
     _convert(sorted_path(target), target)
+
+
+def part_path(target: Path) -> Path:
+    """The file of what was found so far."""
+    return target.with_name(f"{target.name}.part")
+
+
+def record_path(target: Path) -> Path:
+    """The file of the progress, and of the options of a table that is complete."""
+    return target.with_name(f"{target.name}.progress.json")
 
 
 def sorted_path(target: Path) -> Path:

@@ -200,13 +200,15 @@ class Reasoner:
         """Write missing facts to a .tsv, .parquet or .nt file, the most likely first, with their best path and its rule.
 
         All entities that could be heads of a relation are asked, and by its inverse all that could be tails; or the `heads`
-        given. A fact is written once, if its probability is at least `above`. With `resume`, an interrupted run continues. At a
-        `place` of `hopwalk.open_place`, the work is done there in shards; the file is the same.
+        given. A fact is written once, if its probability is at least `above`. With `resume`, an interrupted run continues, and a
+        file that is complete already is left as it is. At a `place` of `hopwalk.open_place`, the work is done there in shards;
+        the file is the same.
         """
         task = CompletionTask(
             [self.names.relation_id(relation) for relation in relations],
             None if heads is None else [self.names.entity_id(head) for head in heads],
             above,
+            self.run.digest,
         )
         report = on_progress or (lambda *_: None)
         if place is None or place.is_here:

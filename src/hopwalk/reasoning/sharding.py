@@ -11,11 +11,11 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,12 @@ from hopwalk.reasoning.completing import (
     CompletionTask,
     OnProgress,
     Pieces,
+    completed_before,
     pieces_of,
     require_table,
     sorted_path,
     work_on,
+    write_completed,
     write_table,
 )
 from hopwalk.reasoning.loading import load_model
@@ -134,7 +136,11 @@ def complete_on(
     proposer, start = task.proposer(model), time.monotonic()
     require_table(target)
     queries, size = proposer.queries(), queries_of_shard or BATCHES_OF_SHARD * model.queries_at_once
-    folder = _begin(target, task.options(model, queries) | {"shard": size}, resume)
+    options = task.options(model, queries)
+    if resume and (before := completed_before(target, options)):
+        _remove_folder(_folder(target))
+        return before
+    folder = _begin(target, options | {"shard": size}, resume)
     work, facts, found, asked_before = CompletionWork(LoadedRun.of(run), task), 0, b"", 0
     with locked(folder):
         for stage, name in enumerate(STAGES):
@@ -149,7 +155,7 @@ def complete_on(
                 on_progress(done, len(pieces.groups), facts, name)
             paths = [_path(folder, stage, shard.number) for shard in shards]
             if stage == EXPLAINING:
-                facts = _join(folder, paths, target)
+                facts = _join(folder, paths, target, options)
             else:
                 found += b"".join(path.read_bytes() for path in paths)
     return Completed(len(queries), facts, time.monotonic() - start, len(queries) - asked_before)
@@ -163,9 +169,9 @@ def _shards(pieces: Pieces, size: int) -> list[Shard]:
 
 def _begin(target: Path, options: dict[str, object], resume: bool) -> Path:
     """The folder of the shards, new or of an interrupted run with the same options."""
-    folder = target.with_name(f"{target.name}.shards")
+    folder = _folder(target)
     record = folder / RECORD
-    if target.exists():
+    if target.exists() and not (resume and record.exists()):
         raise HopwalkError("there is already a file of that name", path=target, remedy="Choose another name, or remove it.")
     if record.exists():
         if not resume:
@@ -186,12 +192,16 @@ def _begin(target: Path, options: dict[str, object], resume: bool) -> Path:
     return folder
 
 
+def _folder(target: Path) -> Path:
+    return target.with_name(f"{target.name}.shards")
+
+
 def _path(folder: Path, stage: int, number: int) -> Path:
     return folder / f"{stage}-{number:08}"
 
 
-def _join(folder: Path, paths: Sequence[Path], target: Path) -> int:
-    """Make the target from the rows in shards, remove these, and give the number of rows."""
+def _join(folder: Path, paths: Sequence[Path], target: Path, options: Mapping[str, Any]) -> int:
+    """Make the target from the rows in shards, record that it is complete, remove the shards, and give the number of rows."""
     joined = folder / "joined"
     with storing(joined), joined.open("wb") as file:
         for path in paths:
@@ -199,10 +209,16 @@ def _join(folder: Path, paths: Sequence[Path], target: Path) -> int:
     with joined.open("rb") as lines:
         count = sum(1 for _ in lines)
     write_table(joined, 0, target)
+    write_completed(target, options, count)
     remove(sorted_path(target))
-    with storing(folder):
-        shutil.rmtree(folder)
+    _remove_folder(folder)
     return count
+
+
+def _remove_folder(folder: Path) -> None:
+    with storing(folder):
+        if folder.exists():
+            shutil.rmtree(folder)
 
 
 def scores_by(by: RankedBy, model: AnswerModel, dataset: Dataset) -> ScoreAllTails:

@@ -242,6 +242,7 @@ def locked(path: Path, *, wait_seconds: float = 0.0) -> Iterator[None]:
     with storing(path):
         if not path.exists():
             path.mkdir(parents=True, exist_ok=True)
+        require_regular(path)  # opening a pipe would wait for somebody who writes to it
         descriptor = _lock(path, time.monotonic() + wait_seconds)
     try:
         yield

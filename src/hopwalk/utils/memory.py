@@ -64,6 +64,16 @@ def require_room_for_threads(path: str = "") -> None:
         raise MemoryLimitError("memory ran out: a limit on memory leaves no room for reading", path=path or None, remedy=REMEDY)
 
 
+def prepare_for_threads() -> None:
+    """Under a limit on the address space, raise an error if polars could not be loaded, and keep its allocator quiet.
+
+    The allocator starts a thread of its own in the background; where it cannot, it says so millions of times.
+    """
+    if _below_limit() is not None:
+        os.environ.setdefault("_RJEM_MALLOC_CONF", "background_thread:false")
+        require_room_for_threads()
+
+
 def require_memory(needed: int, purpose: str, *, path: str = "", remedy: str = "read a part of the facts") -> None:
     """Raise an error if so many bytes are not there. For libraries that end the process when an allocation fails."""
     free = available_bytes()

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 # C1 controls, marks and overrides of direction, line and paragraph separators, tags, and others that cannot be seen
-UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
+UNSEEN = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:

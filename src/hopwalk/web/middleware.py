@@ -72,6 +72,10 @@ class RequestMiddleware:
             await error.response()(scope, receive, send_with_headers)
         except _GoneError:
             status = 499
+        except asyncio.CancelledError:
+            if not self.is_stopping:
+                raise
+            status = 503  # the server cannot wait any longer
         except Exception:  # the client got a problem; the log has the traceback
             logger.exception("a request failed")
         endpoint = scope.get("endpoint")

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from hopwalk.errors import SettingsError
 from hopwalk.web.app import create_app
 from hopwalk.web.limits import MOST_HEADER_BYTES, Limits
-from hopwalk.web.protocol import GracefulServer, protocol_with
+from hopwalk.web.protocol import SECONDS_TO_CLOSE, GracefulServer, protocol_with
 from hopwalk.web.runs import load_runs
 
 
@@ -61,7 +61,7 @@ def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         server_header=False,
         proxy_headers=False,
         h11_max_incomplete_event_size=MOST_HEADER_BYTES,
-        timeout_graceful_shutdown=max(int(limits.seconds), 1),
+        timeout_graceful_shutdown=int(2 * SECONDS_TO_CLOSE),  # after the answers: see GracefulServer
     )
     return GracefulServer(config, app, limits.seconds)
 
