@@ -15,12 +15,11 @@ from hopwalk.errors import RunError
 from hopwalk.learning.probability import (
     EndScores,
     FactProbability,
-    fit_probability,
-    measure_probability,
     probability_of,
     scores_from_one_end,
     swapped,
 )
+from hopwalk.learning.probability_fit import fit_probability, measure_probability
 from hopwalk.learning.reached import ReachedScores
 from hopwalk.learning.run import Run
 from tests.support.helpers import dataset_of

@@ -119,7 +119,7 @@ def probability_rows(about: dict[str, Any]) -> dict[str, str]:
     if not probability or not reliability:
         return {"probability": "not calibrated: dev has too few facts, so it is at most a half"}
     worst = "; ".join(
-        f"{name}: {mean:.2f} predicted, {share:.2f} true" for name, mean, share, _ in reliability["relations"][:MOST_NAMED]
+        f"{name}: {mean:.2f} predicted, {share:.2f} true" for name, mean, share, *_ in reliability["relations"][:MOST_NAMED]
     )
     return {
         "probability": "one for each fact, from the scores of both directions, calibrated on dev by relation",
