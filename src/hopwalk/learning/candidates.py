@@ -50,14 +50,14 @@ LEAST_CHANCE = 0.02  # of a candidate that looks as bad as can be, against a cer
 class Sample:
     """Candidate facts [N] in the direction of the data: features, whether the splits have them, and their weights.
 
-    `share` is that of the splits in all facts known to be missing. A fact stands for as many candidates as its weight says.
+    `shares` are those of the splits in all facts known to be missing. A fact stands for as many candidates as its weight says.
     """
 
     facts: NDArray[np.int64]
     features: Floats
     is_labelled: NDArray[np.bool_]
     weights: Floats
-    share: float
+    shares: Floats
 
     def fold(self, number: int) -> NDArray[np.int64]:
         """0 or 1 for each fact, another way for each number [N]."""
@@ -66,11 +66,16 @@ class Sample:
 
     def part(self, rows: NDArray[np.bool_]) -> Sample:
         """Some of the candidates."""
-        return Sample(self.facts[rows], self.features[rows], self.is_labelled[rows], self.weights[rows], self.share)
+        return Sample(self.facts[rows], self.features[rows], self.is_labelled[rows], self.weights[rows], self.shares[rows])
 
 
-def gather(score_all_tails: ScoreAllTails, dataset: Dataset, splits: Sequence[str], most_queries: int) -> Sample | None:
-    """The best new answers of queries whose head could have such facts; None if the splits have too few facts."""
+def gather(
+    score_all_tails: ScoreAllTails, dataset: Dataset, splits: Sequence[str], most_queries: int, *, by_relation: bool = False
+) -> Sample | None:
+    """The best new answers of queries whose head could have such facts; None if the splits have too few facts.
+
+    Shares are of all relations together, for which only the number of facts in test has to be known, or `by_relation`.
+    """
     missing = Triples.concatenate([dataset.splits[split] for split in splits])
     if len(missing) < LEAST_FACTS:
         return None
@@ -91,14 +96,22 @@ def gather(score_all_tails: ScoreAllTails, dataset: Dataset, splits: Sequence[st
     values = features(*swapped(is_inverse, own_end, other_end))
     forward = np.where(is_inverse, inverses[relations], relations)
     facts = np.stack([np.where(is_inverse, tails, heads), forward, np.where(is_inverse, heads, tails)], axis=1).astype(np.int64)
-    return _merged(Sample(facts, values, is_labelled, (weights[kept] / chances[kept]), share))
+    shares = _shares(dataset, missing)[forward] if by_relation else np.full(len(facts), share)
+    return _merged(Sample(facts, values, is_labelled, weights[kept] / chances[kept], shares))
+
+
+def _shares(dataset: Dataset, missing: Triples) -> Floats:
+    """The share of each relation's missing facts that is in some splits [R]."""
+    every = np.append(dataset.valid.relations, dataset.test.relations)
+    own, all_ = (np.bincount(relations, minlength=len(dataset.relations)) for relations in (missing.relations, every))
+    return np.maximum(own, 1) / np.maximum(all_, 1)
 
 
 def _merged(sample: Sample) -> Sample:
     """The same with every fact once: it may be a candidate from both of its ends."""
     facts, first, rows = np.unique(sample.facts, axis=0, return_index=True, return_inverse=True)
     weights: Floats = np.bincount(rows.reshape(-1), weights=sample.weights, minlength=len(facts)).astype(np.float64)
-    return Sample(facts, sample.features[first], sample.is_labelled[first], weights, sample.share)
+    return Sample(facts, sample.features[first], sample.is_labelled[first], weights, sample.shares[first])
 
 
 def _draw_queries(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.bool_]
+Share = float | Floats  # of true examples that are labelled: of all, or of each [N]
 _Derivatives = Callable[[Floats], tuple[Floats, Floats]]  # log-odds [N] → slopes and curvatures of the loss [N]
 TINY = 1e-12
 
@@ -27,13 +28,13 @@ def sigmoid(values: Floats) -> Floats:
     return 1 / (1 + np.exp(-np.clip(values, -500, 500)))
 
 
-def log_loss(probabilities: Floats, labels: Labels, weights: Floats, share: float) -> float:
+def log_loss(probabilities: Floats, labels: Labels, weights: Floats, share: Share) -> float:
     """The negative log-likelihood of labels, if `share` of the true examples are labelled."""
     labelled = share * np.clip(probabilities, TINY, 1 - TINY)
     return float(-weights @ np.log(np.where(labels, labelled, 1 - labelled)))
 
 
-def most_likely(design: Floats, labels: Labels, weights: Floats, share: float, ridge: float | Floats, middle: Floats) -> Floats:
+def most_likely(design: Floats, labels: Labels, weights: Floats, share: Share, ridge: float | Floats, middle: Floats) -> Floats:
     """The parameters of the largest penalised likelihood, by Fisher scoring [D]."""
 
     def loss(log_odds: Floats) -> float:
@@ -48,12 +49,12 @@ def most_likely(design: Floats, labels: Labels, weights: Floats, share: float, r
     return _minimise(design, loss, derivatives, ridge, middle)
 
 
-def balanced(design: Floats, labels: Labels, weights: Floats, share: float, ridge: float | Floats, middle: Floats) -> Floats:
+def balanced(design: Floats, labels: Labels, weights: Floats, share: Share, ridge: float | Floats, middle: Floats) -> Floats:
     """The parameters for which predicted and labelled sums agree, but for the ridge [D]: logistic loss with targets label / c."""
     targets = labels / share
 
     def loss(log_odds: Floats) -> float:
-        return float(share * weights @ (np.logaddexp(0, log_odds) - targets * log_odds))
+        return float((share * weights) @ (np.logaddexp(0, log_odds) - targets * log_odds))
 
     def derivatives(log_odds: Floats) -> tuple[Floats, Floats]:
         true = sigmoid(log_odds)

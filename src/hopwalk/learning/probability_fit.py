@@ -56,7 +56,7 @@ def fit_probability(
         return None
     held_out = {uses_counts: _held_out(sample, halves, uses_counts) for uses_counts in (True, False)}
     losses = {
-        uses_counts: log_loss(sigmoid(log_odds), sample.is_labelled, sample.weights, sample.share)
+        uses_counts: log_loss(sigmoid(log_odds), sample.is_labelled, sample.weights, sample.shares)
         for uses_counts, log_odds in held_out.items()
     }
     uses_counts = losses[True] < losses[False]
@@ -76,7 +76,7 @@ def measure_probability(
     most_queries: int = MOST_QUERIES,
 ) -> FactReliability | None:
     """The reliability of fitted probabilities on the facts of some splits; None if they have too few."""
-    sample = gather(score_all_tails, dataset, splits, most_queries)
+    sample = gather(score_all_tails, dataset, splits, most_queries, by_relation=True)
     if sample is None:
         return None
     return reliability(sample, sigmoid(_log_odds(probability, sample)), dataset, splits)
@@ -103,7 +103,7 @@ def _tried(sample: Sample, halves: Sequence[NDArray[np.bool_]], dataset: Dataset
     chances = np.empty(len(sample.weights))
     for half in halves:
         chances[half] = sigmoid(_log_odds(_fit(sample.part(~half), uses_counts, is_bent), sample.part(half)))
-    loss = log_loss(chances, sample.is_labelled, sample.weights, sample.share)
+    loss = log_loss(chances, sample.is_labelled, sample.weights, sample.shares)
     return _Tried(chances, reliability(sample, chances, dataset, ["valid"]), loss)
 
 
@@ -148,7 +148,7 @@ def _fit_weights(sample: Sample, uses_counts: bool) -> tuple[Weights, dict[int, 
         return tuple(full.tolist())
 
     def fitted(rows: NDArray[np.bool_] | slice, ridge: float, middle: Floats) -> Floats:
-        return most_likely(design[rows], sample.is_labelled[rows], sample.weights[rows], sample.share, ridge, middle)
+        return most_likely(design[rows], sample.is_labelled[rows], sample.weights[rows], sample.shares[rows], ridge, middle)
 
     middle = fitted(slice(None), 1e-2, np.zeros(design.shape[1]))
     relations = sample.facts[:, 1]
@@ -160,7 +160,7 @@ def _fit_curve(sample: Sample, log_odds: Floats) -> Weights:
     """The curve for log-odds of candidates that had no part in the weights they are made with."""
     ridges = np.array([FREE, FREE, *(BENT for _ in STRAIGHT[2:])]) * _copies(sample)
     found = balanced(
-        curve_design(log_odds), sample.is_labelled, sample.weights, sample.share, ridges, np.array(STRAIGHT, dtype=np.float64)
+        curve_design(log_odds), sample.is_labelled, sample.weights, sample.shares, ridges, np.array(STRAIGHT, dtype=np.float64)
     )
     slopes = np.maximum(np.cumsum(found[1:]), LEAST_SLOPE)
     return (float(found[0]), *np.diff(slopes, prepend=0.0).tolist())

@@ -67,10 +67,10 @@ def reliability(sample: Sample, probabilities: Floats, dataset: Dataset, splits:
     """The comparison, of all candidates and by relation. Labels are divided by the share of true facts that have one."""
 
     def compared(rows: NDArray[np.bool_]) -> _Compared:
-        weights, chances = sample.weights[rows], probabilities[rows]
-        count, labels = float(weights.sum()), sample.share * chances
-        share = float(weights @ sample.is_labelled[rows]) / count / sample.share
-        error = float(np.sqrt(weights**2 @ (labels * (1 - labels)))) / count / sample.share
+        weights, chances, shares = sample.weights[rows], probabilities[rows], sample.shares[rows]
+        count, labels = float(weights.sum()), shares * chances
+        share = float(weights @ (sample.is_labelled[rows] / shares)) / count
+        error = float(np.sqrt((weights / shares) ** 2 @ (labels * (1 - labels)))) / count
         return _Compared(float(weights @ chances) / count, share, error, count)
 
     number = np.minimum((probabilities * NUM_BINS).astype(np.int64), NUM_BINS - 1)
