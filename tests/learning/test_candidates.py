@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from hopwalk.data.dataset import Dataset
-from hopwalk.learning import candidates
 from hopwalk.learning.candidates import Sample, gather, inclusion
 from hopwalk.learning.reliability import reliability
 from tests.learning.test_probability import NUM_HEADS, scores_of, world  # noqa: F401  (a fixture)
@@ -39,7 +38,7 @@ def test_what_is_drawn_stands_for_all(world: Dataset, monkeypatch: pytest.Monkey
     expected = [whole.weights.sum(), whole.weights @ whole.is_labelled, whole.weights @ (whole.features[:, 2] > 0)]
     sums, generator = [], np.random.default_rng
     for seed in range(12):
-        monkeypatch.setattr(candidates.np.random, "default_rng", lambda _, seed=seed: generator(seed))
+        monkeypatch.setattr("numpy.random.default_rng", lambda _, seed=seed: generator(seed))
         sample = gather(scores_of(world), world, ["valid"], NUM_HEADS // 4)
         assert sample is not None and len(sample.weights) < 0.9 * len(whole.weights)
         sums.append([sample.weights.sum(), sample.weights @ sample.is_labelled, sample.weights @ (sample.features[:, 2] > 0)])

@@ -91,7 +91,7 @@ def test_the_curve_by_hand():
     curve = (1.0, 0.5, 0.1, 0.2, 0.3)
     assert on_curve(curve, np.array([-5.0, -2.0, 1.0, 3.0])).tolist() == pytest.approx([-1.5, 0.2, 2.2, 4.1])
     assert on_curve(STRAIGHT, np.array([-5.0, 3.0])).tolist() == [-5.0, 3.0]
-    head, tail = (EndScores(*(np.array([x]) for _ in range(3))) for x in (-2.0, -2.0))
+    head, tail = (EndScores(*(np.array([value]) for value in (-2.0, -2.0, 0.0))) for _ in range(2))
     bent = FactProbability((1, 0, 0, 0, 0, 0, 0), {}, 0.4, curve)
     assert bent.log_odds(np.array([0], dtype=np.int32), head, tail).tolist() == pytest.approx([0.2])
     assert bent.to_dict()["curve"] == list(curve)
