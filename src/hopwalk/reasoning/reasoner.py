@@ -144,10 +144,10 @@ class Reasoner:
     @property
     def basis(self) -> str:
         """What percentages assume, in a sentence, if the facts to calibrate them were held out of a single file; or empty."""
-        data = self.dataset
+        data = self.run.dataset
         if self.model.probability is None or not self.run.settings.split.hold_out or not len(data.valid):
             return ""
-        held_out = f"{len(data.valid):,} of {len(data.facts):,}"
+        held_out = f"{len(data.valid):,} of {len(data.facts) + len(data.valid):,}"
         return f"Percentages assume that the graph lacks as many facts as were held out to calibrate them: {held_out}."
 
     def profile(self, entity: str, *, num_facts: int = 10, num_similar: int = 10) -> Profile:
