@@ -194,6 +194,7 @@ def test_the_same_fit_from_tables_and_from_what_is_reached(world: Dataset):
         {"shared": [0.0] * 7, "by_relation": {"x": [0.0] * 7}, "threshold": 0.5},
         {"shared": [0.0] * 7, "by_relation": [], "threshold": 0.5},
         {"shared": [0.0] * 7, "by_relation": {}, "threshold": 7},
+        {"shared": [1e308] * 7, "by_relation": {}, "threshold": 0.5},
         {"shared": [0.0] * 7, "by_relation": {}, "threshold": 0.5, "curve": [1.0]},
         {"shared": [0.0] * 7, "by_relation": {}, "threshold": 0.5, "curve": None},
         "text",

@@ -30,6 +30,7 @@ KNOTS = (-4.0, 0.0, 2.0)  # of the curve, in log-odds
 STRAIGHT = (0.0, 1.0, *(0.0 for _ in KNOTS))  # the curve that changes nothing
 FLOOR = -30.0  # stands for the score -inf of what a walker does not reach
 BYTES_AT_ONCE = 2**26
+MOST_OF_WEIGHT = 1e9  # more is damage
 PROBABILITY, RELIABILITY = "probability", "probability_reliability"  # in run.json
 Weights = tuple[float, ...]
 CountKnown = Callable[[Ids, Ids], NDArray[np.int64]]  # heads, relations [Q] → known answers of each query
@@ -171,6 +172,6 @@ def probability_of(run: Run) -> FactProbability | None:
 
 def _read_weights(values: Any, number: int = NUM_SCORES + NUM_COUNTS + 1) -> Weights:
     weights = tuple(float(value) for value in values)
-    if len(weights) != number or not np.isfinite(weights).all():
+    if len(weights) != number or not (np.abs(weights) <= MOST_OF_WEIGHT).all():
         raise ValueError(values)
     return weights
