@@ -155,16 +155,16 @@ def main() -> None:
     parser.add_argument("--mixed", action="store_true", help="measure only with dev and test mixed at random")
     parser.add_argument("--tables", action="store_true", help="measure nothing; fill in the table of docs/probabilities.md")
     given = parser.parse_args()
-    found = load_results(RESULTS) or {"rows": {}}
     for folder in given.runs:
         name = Run.open(folder).dataset.name
         if given.mixed:
             model = load_model(Run.open(folder))
-            found["mixed"] = found.get("mixed", {}) | {name: error_of(model, mixed(model.dataset), given.candidates)}
-            Console().print(found["mixed"][name]["on_test"])
+            part, row = "mixed", error_of(model, mixed(model.dataset), given.candidates)
         else:
-            found["rows"][name] = measure(folder, given.queries, given.candidates) | {"machine": asdict(describe_machine())}
-            Console().print({key: value for key, value in found["rows"][name].items() if key not in ("machine", "on_dev")})
+            part, row = "rows", measure(folder, given.queries, given.candidates) | {"machine": asdict(describe_machine())}
+        Console().print({key: value for key, value in row.items() if key not in ("machine", "on_dev")})
+        found = load_results(RESULTS) or {}  # now: another process may have written meanwhile
+        found[part] = found.get(part, {}) | {name: row}
         write_text(RESULTS, json.dumps(found, indent=1) + "\n")
     if given.tables:
         write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
