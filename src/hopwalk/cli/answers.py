@@ -218,6 +218,7 @@ def _write_page(path: Path, title: str, shown: Sequence[Answers], reasoner: Reas
     counts = ", ".join(counted(count, noun) for noun, count in sizes.items())
     footer = f"hopwalk {__version__} on {data.name}: {counts}. Known: a fact of the graph. Predicted: a new answer. "
     footer += f"Bars show how likely a new fact is to be true. {reasoner.basis}".rstrip()
+    title = title if reasoner.keeps_underscores else title.replace("_", " ")
     write_text(path, whole_page(title, [answers.to_html() for answers in shown], footer))
     print_text(f"{path}: written", to_stderr=True)
 
