@@ -8,14 +8,13 @@ single rule of a relation is, of those that `hopwalk rules` prints, the one with
 that its body connects, those with more walks first, and of several relations by the confidence of their rules. ComplEx is asked
 the same queries as propagation, both ways. Of each relation, as many proposals are compared as its rule makes; the curves are of
 the proposals of all relations together.
-On WN18RR only the heads of a sample of test facts are asked. Trained runs are kept in `--runs` and used again.
+On WN18RR only 300 heads of test facts are asked, drawn at random, in all relations, and the rule of a relation is chosen on as
+many heads of its dev facts. Trained runs are kept in `--runs` and used again.
 `--tables` measures nothing and fills in the table of docs/completing.md.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import tempfile
 import time
@@ -30,7 +29,7 @@ from rich.console import Console
 
 from benchmarks.machine import PROJECT, describe_machine
 from benchmarks.planted import planted, write_split
-from benchmarks.results import fill_in, load_results, markdown_table
+from benchmarks.results import fill_in, fill_page, load_results, markdown_table, parser_of, write_results
 from hopwalk import api
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import Ids, Keys, TriplePacking, Triples
@@ -47,11 +46,13 @@ RESULTS = PROJECT / "results" / "completing.json"
 PAGE = PROJECT / "docs" / "completing.md"
 PICTURE = PROJECT / "docs" / "completing-{}.svg"
 ABOVE = 0.001  # probability of the least likely proposals on the curves
+ABOVE_SAMPLED = 0.01  # if only some heads are asked
 NUM_HEADS = {"wn18rr": 300}  # heads that are asked; others: all that could be
-EPOCHS = {"planted": 100, "umls": 100, "wn18rr": 2}  # of ComplEx
+EPOCHS = {"planted": 100, "umls": 100, "wn18rr": 5}  # of ComplEx
 COMPLETE, RULE, COMPLEX = "hopwalk complete", "best single rule", "ComplEx alone"
 METHODS = (COMPLETE, RULE, COMPLEX)
 POINTS = 60  # on a curve
+NUM_QUERIES = 100  # whose paths show the rules that are used
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +66,18 @@ class Ranked:
         return Ranked(self.keys[~np.isin(self.keys, keys)])
 
 
+@dataclass(frozen=True, eq=False)
+class BestRule:
+    """A rule, its confidence, and the facts that it proposes, those with most walks first."""
+
+    rule: Rule
+    confidence: float
+    keys: Keys
+
+
 def ranked_by_model(model: AnswerModel, relations: Sequence[int], heads: Sequence[int] | None) -> Ranked:
     """The proposals of a model, as `hopwalk complete` ranks them."""
-    proposer = Proposer(model, relations, heads, ABOVE)
+    proposer = Proposer(model, relations, heads, ABOVE if heads is None else ABOVE_SAMPLED)
     queries, nothing = proposer.queries(), np.empty(0, dtype=FOUND)
     found = np.concatenate([nothing, *(proposer.ask(asked) for asked, _ in _batches(queries, model))])
     others = proposer.other_direction(found)
@@ -101,22 +111,21 @@ def rule_proposals(rule: Rule, dataset: Dataset, known: Keys, heads: Sequence[in
     return keys[is_new][order], walks[is_new][order]
 
 
-def best_rule(
-    model: AnswerModel, relation: int, known: Keys, dev: Keys, heads: Sequence[int] | None
-) -> tuple[Rule, float, Keys] | None:
-    """The printed rule with the best F1 on dev, its confidence, and its proposals; None if none proposes anything right."""
-    found = []
-    k, num_queries, num_paths = (20, 100, 3) if heads is None else (10, 20, 1)
-    for used in used_rules(model, relation, k=k, most_queries=num_queries, answers=num_paths, num_paths=num_paths):
+def best_rule(model: AnswerModel, relation: int, known: Keys, dev: Triples, heads: Sequence[int] | None) -> BestRule | None:
+    """The printed rule with the best F1 on dev, and its proposals for the heads; None if none proposes anything right on dev."""
+    found, data = [], model.dataset
+    own_heads = None if heads is None else np.unique(dev.heads).tolist()
+    truth = data.packing.pack_all(dev)
+    for used in used_rules(model, relation, most_queries=NUM_QUERIES):
         if not used.rule.body:
             continue
-        keys, _ = rule_proposals(used.rule, model.dataset, known, heads)
-        right = int(np.isin(keys, dev).sum())
-        found.append((2 * right / (len(keys) + len(dev)), used.evidence.confidence, used.rule, keys))
+        keys, _ = rule_proposals(used.rule, data, known, own_heads)
+        right = int(np.isin(keys, truth).sum())
+        found.append((2 * right / (len(keys) + len(truth)), used.evidence.confidence, used.rule))
     if not found or not max(found, key=lambda one: one[:2])[0]:
         return None
-    _, confidence, rule, keys = max(found, key=lambda one: one[:2])
-    return rule, confidence, keys
+    _, confidence, rule = max(found, key=lambda one: one[:2])
+    return BestRule(rule, confidence, rule_proposals(rule, data, known, heads)[0])
 
 
 def curve(ranked: Ranked, truth: Keys) -> list[tuple[int, float, float]]:
@@ -155,26 +164,32 @@ def measure(name: str, runs: Path, minutes: float) -> dict[str, Any]:
     dataset = data_of(name, runs)
     (propagation, seconds), (embedding, _) = (train(dataset, name, one, runs, minutes) for one in ("propagation", "complex"))
     model, other = (api.load(run).model for run in (propagation, embedding))
-    heads, test, dev = None, dataset.test, dataset.valid
-    if name in NUM_HEADS:
-        heads = np.unique(np.random.default_rng(0).permutation(np.unique(test.heads))[: NUM_HEADS[name]])
-        test, dev = (part[np.isin(part.heads, heads)] for part in (test, dev))
+    heads, test, most = None, dataset.test, NUM_HEADS.get(name)
+    if most is not None:
+        heads = np.unique(np.random.default_rng(0).permutation(np.unique(test.heads))[:most])
+        test = test[np.isin(test.heads, heads)]
     known = dataset.packing.pack_all(Triples.concatenate([dataset.facts, dataset.valid]))
     chosen = None if heads is None else heads.tolist()
     relations, rules, by_rule = [], {}, []
     for relation in np.unique(test.relations).tolist():
-        own_dev = dataset.packing.pack_all(dev[dev.relations == relation])
-        best = best_rule(model, relation, dataset.packing.pack_all(dataset.facts), own_dev, chosen) if len(own_dev) else None
+        dev = dataset.valid[dataset.valid.relations == relation]
+        if most is not None:
+            dev = dev[np.isin(dev.heads, np.random.default_rng(0).permutation(np.unique(dev.heads))[:most])]
+        best = best_rule(model, relation, dataset.packing.pack_all(dataset.facts), dev, chosen) if len(dev) else None
         if best is not None:
             relations.append(relation)
-            rules[dataset.relations.name(relation)] = {"rule": str(best[0]), "confidence": best[1], "proposals": len(best[2])}
-            by_rule.append((best[1], best[2]))
+            rules[dataset.relations.name(relation)] = {
+                "rule": str(best.rule),
+                "confidence": best.confidence,
+                "proposals": len(best.keys),
+            }
+            by_rule.append(best)
     truth = dataset.packing.pack_all(test[np.isin(test.relations, relations)])
     started = time.perf_counter()
     lists = {COMPLETE: ranked_by_model(model, relations, chosen)}
     asking = time.perf_counter() - started
     lists[COMPLEX] = ranked_by_model(other, relations, chosen)
-    lists[RULE] = Ranked(np.concatenate([keys for _, keys in sorted(by_rule, key=lambda one: -one[0])]))
+    lists[RULE] = Ranked(np.concatenate([best.keys for best in sorted(by_rule, key=lambda one: -one.confidence)]))
     lists = {method: ranked.without(known) for method, ranked in lists.items()}
     return {
         "relations": len(relations),
@@ -238,21 +253,20 @@ def with_tables(page: str) -> str:
 
 def main() -> None:
     """Measure and write results and pictures, or fill in the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, PAGE)
     parser.add_argument("--data", nargs="*", default=["planted", "umls", "wn18rr"])
     parser.add_argument("--runs", type=Path, help="a folder to keep trained runs in")
     parser.add_argument("--minutes", type=float, default=2.0, help="most minutes to train propagation for")
-    parser.add_argument("--tables", action="store_true", help="measure nothing; fill in the table of docs/completing.md")
     given = parser.parse_args()
     if given.tables:
-        write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
+        fill_page(PAGE, with_tables)
         return
     with tempfile.TemporaryDirectory() as folder:
         for name in given.data:
             row = measure(name, given.runs or Path(folder), given.minutes)
             found = load_results(RESULTS) or {"rows": {}}
             found["rows"][name] = row | {"minutes": given.minutes, "machine": asdict(describe_machine())}
-            write_text(RESULTS, json.dumps(found, indent=1) + "\n")
+            write_results(RESULTS, found)
             write_text(Path(str(PICTURE).format(name)), chart(name, row))
             Console().print(
                 {method: {**row["methods"][method], "curve": ""} for method in METHODS}, row["proposals"], row["rules"]

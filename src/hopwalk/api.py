@@ -28,8 +28,8 @@ from hopwalk.utils.places import Place, open_place
 if TYPE_CHECKING:
     from hopwalk.learning.evaluation import Evaluation
     from hopwalk.learning.fact_task import FactEvaluation
-    from hopwalk.learning.probability import FactReliability
     from hopwalk.learning.ranking import Directions
+    from hopwalk.learning.reliability import FactReliability
     from hopwalk.learning.scorer import Scorer
     from hopwalk.paper.running import Progress, Reproduced
     from hopwalk.reasoning.comparing import Comparison

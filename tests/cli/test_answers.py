@@ -60,6 +60,8 @@ def test_mistakes(uncles_run: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "file").touch()
     for arguments, message in (
         (["ask", run, "nobody at all", "uncle"], "error: there is no entity 'nobody at all'"),
+        (["ask", run, "?", "uncle"], "the tail is missing"),
+        (["ask", run, "?", "uncle"], "hopwalk ask RUN ? uncle TAIL"),
         (["ask", run, "child 0"], "error: there is no query"),
         (["ask", run, "child 0", "uncle", "--from", "-"], "there is also one on the command line"),
         (["ask", run, "--from", str(tmp_path / "none")], "the queries cannot be read: No such file"),

@@ -12,15 +12,17 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Ids
 from hopwalk.errors import RunError
+from hopwalk.learning.candidates import gather
 from hopwalk.learning.probability import (
+    STRAIGHT,
     EndScores,
     FactProbability,
-    fit_probability,
-    measure_probability,
+    on_curve,
     probability_of,
     scores_from_one_end,
     swapped,
 )
+from hopwalk.learning.probability_fit import _fit_curve, fit_probability, measure_probability
 from hopwalk.learning.reached import ReachedScores
 from hopwalk.learning.run import Run
 from tests.support.helpers import dataset_of
@@ -82,6 +84,36 @@ def test_log_odds_by_hand():
     )
     found = probability.log_odds(np.array([3, 0], dtype=np.int32), head, tail)
     assert found.tolist() == pytest.approx([2 * -3.0 + 4.0 - 1.0 + np.log1p(0), -1.0 + 0.5])
+
+
+def test_the_curve_by_hand():
+    """A constant, a slope, and more slope from each knot on; what is more likely stays so."""
+    curve = (1.0, 0.5, 0.1, 0.2, 0.3)
+    assert on_curve(curve, np.array([-5.0, -2.0, 1.0, 3.0])).tolist() == pytest.approx([-1.5, 0.2, 2.2, 4.1])
+    assert on_curve(STRAIGHT, np.array([-5.0, 3.0])).tolist() == [-5.0, 3.0]
+    head, tail = (EndScores(*(np.array([value]) for value in (-2.0, -2.0, 0.0))) for _ in range(2))
+    bent = FactProbability((1, 0, 0, 0, 0, 0, 0), {}, 0.4, curve)
+    assert bent.log_odds(np.array([0], dtype=np.int32), head, tail).tolist() == pytest.approx([0.2])
+    assert bent.to_dict()["curve"] == list(curve)
+
+
+def test_a_curve_rises_where_labels_are_too_few_for_it(world: Dataset):
+    """Whatever dev says, a fact with higher log-odds is not less likely."""
+    sample = gather(scores_of(world), world, ["valid"], 10_000)
+    assert sample is not None
+    falling = -np.linspace(-8, 8, len(sample.weights))[np.argsort(np.argsort(sample.is_labelled, kind="stable"))]
+    curve = _fit_curve(sample, falling)
+    assert (np.diff(on_curve(curve, np.linspace(-9, 9, 50))) > 0).all()
+
+
+def test_runs_from_before_the_curve_have_none(tmp_path: Path):
+    run = hopwalk.train_scorer(SCHOOL, settings_of(epochs=1), out=tmp_path / "run")
+    about = json.loads((run.path / "run.json").read_text(encoding="utf-8"))
+    old = {"shared": [0.0] * 7, "by_relation": {}, "threshold": 0.5}
+    (run.path / "run.json").write_text(json.dumps(about | {"probability": old}), encoding="utf-8")
+    hopwalk.accept(run.path)
+    found = probability_of(Run.open(run.path))
+    assert found is not None and found.curve == STRAIGHT
 
 
 def test_swapped_ends():
@@ -163,6 +195,8 @@ def test_the_same_fit_from_tables_and_from_what_is_reached(world: Dataset):
         {"shared": [0.0] * 7, "by_relation": [], "threshold": 0.5},
         {"shared": [0.0] * 7, "by_relation": {}, "threshold": 7},
         {"shared": [1e308] * 7, "by_relation": {}, "threshold": 0.5},
+        {"shared": [0.0] * 7, "by_relation": {}, "threshold": 0.5, "curve": [1.0]},
+        {"shared": [0.0] * 7, "by_relation": {}, "threshold": 0.5, "curve": None},
         "text",
     ],
 )

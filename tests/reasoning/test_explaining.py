@@ -6,6 +6,7 @@ import pytest
 
 from hopwalk import api
 from hopwalk.config.settings import changed
+from hopwalk.errors import SettingsError
 from hopwalk.reasoning.reasoner import Reasoner
 from tests.support.helpers import dataset_of
 from tests.support.villages import ALONE, VILLAGE, settings_of, train_walker
@@ -54,3 +55,14 @@ def test_why_not(tmp_path: Path):
     cut = api.load(train_walker(dataset_of(facts), narrow, out=tmp_path / "narrow").path)
     reasons = {cut.explain("a", "likes", tail).why_not for tail in ("c", "y")}
     assert any("cut by the fan-out limit of 1" in text for text in reasons)
+
+
+@pytest.mark.parametrize("k", [1, 10, 15, 40])
+def test_ranks_are_those_of_a_list_as_long(propagation_run: Path, k: int):
+    """The longer a list, the more candidates are ranked by probability; explain looks at as many."""
+    reasoner = api.load(propagation_run)
+    for answer in reasoner.ask("child 0", "uncle", k=k, only_new=True)[:: max(k // 3, 1)]:
+        found = reasoner.explain("child 0", "uncle", answer.key, k=k)
+        assert found.rank == answer.rank and found.probability == pytest.approx(answer.probability, abs=1e-4)
+    with pytest.raises(SettingsError, match="k must be a whole number"):
+        reasoner.explain("child 0", "uncle", "man 1", k=0)

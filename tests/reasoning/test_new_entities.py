@@ -1,5 +1,6 @@
 """Entities that training never saw: propagation answers about them and with them; models with embeddings refuse them."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,16 @@ def test_other_answers_stay_as_they_were(reasoner: Reasoner):
     more = reasoner.with_facts([("aaron", "knows", "abel"), ("child 0a", "knows", "zoe")])
     queries = [(head, "uncle") for head in ("child 0", "child 9", "child 31")] + [("man 3", "uncle⁻¹")]
     for before, after in zip(reasoner.ask_many(queries), more.ask_many(queries), strict=True):
-        assert [answer.entity for answer in after] == [answer.entity for answer in before]
-        assert [answer.key for answer in after] == [answer.key for answer in before]
-        assert [answer.is_known for answer in after] == [answer.is_known for answer in before]
-        assert [answer.score for answer in after] == pytest.approx([answer.score for answer in before], abs=1e-4)
-        assert [[str(path) for path in answer.paths] for answer in after] == [
-            [str(path) for path in answer.paths] for answer in before
-        ]
+        was = {answer.entity: answer for answer in before}
+        assert {answer.entity for answer in after} == {*was}
+        for answer in after:
+            one = was[answer.entity]
+            assert (answer.key, answer.is_known) == (one.key, one.is_known)
+            assert answer.score == pytest.approx(one.score, abs=1e-4)
+            assert [str(path) for path in answer.paths] == [str(path) for path in one.paths]
+        # A softmax over a few more entities moves probabilities a little, so those that were nearly the same may change places.
+        chances = [was[answer.entity].probability or 1.0 for answer in after]
+        assert all(second <= 1.05 * first for first, second in itertools.pairwise(chances))
     added = {("aaron", "knows", "abel"), ("child 0a", "knows", "zoe")}
     assert facts_of(more.dataset) == facts_of(VILLAGE) | added
     assert facts_of(more.dataset, "test") == facts_of(VILLAGE, "test")

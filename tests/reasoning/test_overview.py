@@ -58,6 +58,8 @@ def test_facts_that_training_held_out_are_known_when_it_answers(held_out_run: Pa
         (found,) = [answer for answer in reasoner.ask(head, relation, k=100) if answer.entity == tail]
         assert found.is_known
     assert run.about["reliability"] is not None  # calibrated on them
+    numbers = f"{len(held_out)} of {len(reasoner.dataset.facts)}"
+    assert reasoner.basis.endswith(f"as many facts as were held out to calibrate them: {numbers}.")
     assert api.evaluate(held_out_run, "valid")["scorer"].tails.mrr == pytest.approx(run.about["valid_mrr"])  # without seeing them
 
 

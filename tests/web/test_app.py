@@ -16,6 +16,7 @@ import pytest
 from benchmarks import serving as serving_results
 from hopwalk import __version__
 from hopwalk.data.dataset import assemble
+from hopwalk.data.names import has_both_spellings
 from hopwalk.data.reading import LabelledFacts
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.reasoning.reasoner import Reasoner
@@ -30,7 +31,7 @@ from hopwalk.web.limits import (
     Limits,
 )
 from hopwalk.web.middleware import POLICY
-from hopwalk.web.runs import RunView, has_both_spellings, load_runs
+from hopwalk.web.runs import RunView, load_runs
 from tests.support.serving import LONG, QUERY, QUICK, SCRIPT, Client, problem_of, serving, wait_until
 from tests.support.villages import settings_of, train_walker
 

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from hopwalk.reasoning.rule_groups import share_text
 from hopwalk.web import app
-from hopwalk.web.runs import RunView
+from hopwalk.web.runs import RunView, load_runs
 from tests.support.browsing import chromium, require_chromium
 from tests.support.serving import IMAGE, LONG, OVERRIDE, QUOTES, SCRIPT, Client, serving
 
@@ -228,6 +228,24 @@ def test_why_not_for_a_name_typed_in(open_page: OpenPage):
     page.locator("#other").fill("nobody at all")
     page.locator("#why button").click()
     expect(page.locator("#problem")).to_contain_text("There is no entity 'nobody at all'")
+
+
+def test_a_fact_that_would_change_the_rank_is_named(open_page: OpenPage, propagation_run: Path):
+    """In a sentence with links to both of its ends."""
+    runs = load_runs([propagation_run])
+    (reasoner,) = (run.reasoner for run in runs.values())
+    men = (reasoner.explain("child 0", "uncle", f"man {number}") for number in range(16))
+    explained = next(found for found in men if found.missing_fact is not None)
+    missing = explained.missing_fact
+    assert missing is not None
+    with serving(runs) as served:
+        page = open_page(f"{VIEW}&answer={quote(explained.tail)}", address=served.address)
+        shown = page.locator(".why-not")
+        expect(shown).to_contain_text("With the fact")
+        text = f"{missing.head} —{missing.relation}→ {missing.tail} it would have rank {missing.rank}."
+        assert text in shown.inner_text().replace("\u00a0", " ")
+        shown.get_by_role("link", name=missing.tail, exact=True).last.click()
+        expect(page.locator("#entity h1")).to_have_text(missing.tail)
 
 
 def test_mistyped_names_are_suggested(open_page: OpenPage):

@@ -92,6 +92,8 @@ def ask(
         found = reasoner.ask_many(part, k=k, num_paths=max(paths, spare), only_new=new)
         shown += found if html else []
         _print_answers(found, paths, as_json, is_one=from_ is None, is_first=first == 0)
+    if reasoner.basis and not as_json:
+        print_text(reasoner.basis, to_stderr=True)
     if html is not None:
         _write_page(html, shown[0].query if from_ is None else f"{len(shown):,} queries", shown, reasoner)
 
@@ -100,6 +102,10 @@ def _queries(head: str | None, relation: str | None, file: Path | None, inverse:
     """The queries, each with its line in the file."""
     if file is not None and head is not None:
         raise SettingsError("--from reads queries from a file, but there is also one on the command line")
+    if file is None and head == UNKNOWN:
+        asked = relation or "RELATION"
+        remedy = f"Give what is known after the relation, for example: hopwalk ask RUN ? {asked} TAIL."
+        raise SettingsError("the tail is missing: a query with ? for its head asks which heads have this tail", remedy=remedy)
     if file is None and (head is None or relation is None):
         remedy = "Use `hopwalk ask RUN HEAD RELATION`, or --from FILE for the queries of a file."
         raise SettingsError("there is no query", remedy=remedy)
@@ -211,7 +217,8 @@ def _write_page(path: Path, title: str, shown: Sequence[Answers], reasoner: Reas
     sizes = {"entity": len(data.entities), "relation": len(data.relations), "fact": len(data.facts)}
     counts = ", ".join(counted(count, noun) for noun, count in sizes.items())
     footer = f"hopwalk {__version__} on {data.name}: {counts}. Known: a fact of the graph. Predicted: a new answer. "
-    footer += "Bars show how likely a new fact is to be true."
+    footer += f"Bars show how likely a new fact is to be true. {reasoner.basis}".rstrip()
+    title = title if reasoner.keeps_underscores else title.replace("_", " ")
     write_text(path, whole_page(title, [answers.to_html() for answers in shown], footer))
     print_text(f"{path}: written", to_stderr=True)
 
@@ -224,6 +231,9 @@ def explain(
     ],
     tail: Annotated[str, typer.Argument(help="The answer to explain.", show_default=False)],
     paths: Annotated[int, typer.Option(min=1, help="Maximum number of paths.")] = 5,
+    k: Annotated[
+        int, typer.Option("-k", min=1, help="The rank is that in a list of so many new answers, as of ask --new -k.")
+    ] = 10,
     inverse: Annotated[bool, typer.Option("--inverse", help="Ask for the inverse of the relation.")] = False,
     facts: Facts = None,
     as_json: options.Json = False,
@@ -238,7 +248,7 @@ def explain(
 
     - `hopwalk explain runs/umls steroid interacts_with eicosanoid --facts new.csv`
     """
-    found = _loaded(run, facts).explain(head, _directed(relation, inverse), tail, num_paths=paths)
+    found = _loaded(run, facts).explain(head, _directed(relation, inverse), tail, num_paths=paths, k=k)
     print_json(found.to_dict()) if as_json else print_text(printable(str(found)))
 
 

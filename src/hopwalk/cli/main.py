@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from hopwalk.cli import answers, compare, data, export, mcp, options, paper, serve, train, tune
+from hopwalk.cli import answers, compare, data, evaluate, export, mcp, options, paper, serve, train, tune
 from hopwalk.cli.console import print_error, print_text, printable
 from hopwalk.cli.options import Overrides
 from hopwalk.errors import HopwalkError, MemoryLimitError, cut
@@ -28,7 +28,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 for command in (
     train.train,
-    train.evaluate,
+    evaluate.evaluate,
     train.ensemble,
     compare.compare,
     paper.reproduce,

@@ -34,6 +34,14 @@ def folded(text: str) -> str:
     return _folded_lines(text.replace("\n", " "))
 
 
+def has_both_spellings(vocabulary: Vocabulary) -> bool:
+    """Whether two names differ only in blanks and underscores, so that an underscore must not be shown as a blank."""
+    import polars as pl
+
+    names = pl.Series([vocabulary.name(id_) for id_ in range(len(vocabulary))], dtype=pl.String).unique()
+    return names.str.replace_all("_", " ", literal=True).n_unique() < len(names)
+
+
 def _folded_lines(text: str) -> str:
     """Every line folded; several times faster for many names than one at a time."""
     return re.sub(r"[^\S\n]+|[_-]+", "", _plain(text))

@@ -41,7 +41,7 @@ def _answer_batch(
     candidates: list[Candidates] = []
     for (head, relation), found in zip(queries, ranking.candidates, strict=True):
         left_out = -1 if may_be_itself(model.dataset, relation) else head
-        candidates.append(found.part(found.entities != left_out))
+        candidates.append(found.part(found.entities != left_out).part(slice(pool_size(k))))
     chances = probabilities(model, queries, candidates)
     if chances is not None:
         orders = [by_probability(found, own)[:k] for found, own in zip(candidates, chances, strict=True)]

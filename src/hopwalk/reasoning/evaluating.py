@@ -7,10 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from hopwalk.errors import RunError, SettingsError
+from hopwalk.learning.candidates import MOST_QUERIES
 from hopwalk.learning.evaluation import Evaluation, evaluate_split
 from hopwalk.learning.fact_task import FactEvaluation, evaluate_facts, read_task, sampled_task
-from hopwalk.learning.probability import MOST_QUERIES, FactReliability, measure_probability
+from hopwalk.learning.probability_fit import measure_probability
 from hopwalk.learning.ranking import Directions
+from hopwalk.learning.reliability import FactReliability
 from hopwalk.learning.run import Run
 from hopwalk.reasoning.faithfulness import BETWEEN, NAMES, NEARBY, PATHS, Faithfulness, measure_faithfulness
 from hopwalk.reasoning.loading import load_model

@@ -14,6 +14,7 @@ from hopwalk.reasoning.rule_groups import RuleGroup, cut_groups, group_lines, gr
 from hopwalk.reasoning.values import fact_text
 from hopwalk.reasoning.why_not import why_not_first
 
+NUM_ANSWERS = 10  # of a list, if nothing else is said
 SPARE = 3  # more paths are looked for than are shown, because some are instances of rules that never hold
 
 UNLIKELY = 0.1  # an answer of a smaller probability may lack a fact
@@ -62,15 +63,16 @@ class Explanation:
         }
 
 
-def explain_fact(model: AnswerModel, fact: FactIds, *, num_paths: int) -> Explanation:
+def explain_fact(model: AnswerModel, fact: FactIds, *, num_paths: int, k: int = NUM_ANSWERS) -> Explanation:
     """Why the tail of a fact answers `(head, relation, ?)`, or why not.
 
-    The fact itself, if the graph has it, is hidden from its walks, and other known answers are not ranked.
+    The fact itself, if the graph has it, is hidden from its walks, and other known answers are not ranked. The rank is that in a
+    list of `k` new answers: a longer list looks at more candidates.
     """
     head, relation, tail = fact
     dataset, asked = model.dataset, Triples.of([fact])
     ranking = model.rank_facts(asked)
-    standing = standing_of(model, fact, ranking)
+    standing = standing_of(model, fact, ranking, k)
     rank, probability = (None, None) if standing is None else (len(standing.better) + 1, standing.probability)
     is_known = bool(model.known.contains(asked.heads, asked.relations, asked.tails)[0])
     groups = () if rank is None else _groups(model, fact, ranking, num_paths)
@@ -84,7 +86,7 @@ def explain_fact(model: AnswerModel, fact: FactIds, *, num_paths: int) -> Explan
         probability=probability,
         reasons=groups,
         why_not=why_not_first(model, fact, rank, standing.better if standing else [], groups),
-        missing_fact=find_missing_fact(model, fact, ranking, rank) if is_asked_why else None,
+        missing_fact=find_missing_fact(model, fact, ranking, rank, k) if is_asked_why else None,
     )
 
 

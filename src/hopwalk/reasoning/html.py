@@ -77,6 +77,11 @@ def answers_fragment(query: str, note: str, answers: Sequence[Answer], reasons: 
     return _fragment(parts)
 
 
+def with_blanks(fragment: str) -> str:
+    """The fragment with blanks for underscores in its text, for people to read; labels in attributes stay as they are."""
+    return re.sub(r">[^<]+", lambda text: text[0].replace("_", " "), fragment)
+
+
 def _reasons(groups: Sequence[RuleGroup]) -> str:
     """Rules, each with how often it is right, and its paths with their shares."""
     shown, note = shown_groups(groups)

@@ -13,7 +13,7 @@ from hopwalk.data.triples import Ids, Triples
 from hopwalk.reasoning.asking import PathLabels, may_be_itself, reasons
 from hopwalk.reasoning.models import AnswerModel, FactIds, Ranking
 from hopwalk.reasoning.names import Names
-from hopwalk.reasoning.probabilities import POOL, by_probability, probabilities
+from hopwalk.reasoning.probabilities import by_probability, pool_size, probabilities
 from hopwalk.reasoning.rule_groups import group_paths
 from hopwalk.reasoning.rules import Rule
 from hopwalk.reasoning.values import fact_text
@@ -55,10 +55,11 @@ class Standing:
     probability: float | None
 
 
-def standing_of(model: AnswerModel, fact: FactIds, ranking: Ranking) -> Standing | None:
+def standing_of(model: AnswerModel, fact: FactIds, ranking: Ranking, k: int) -> Standing | None:
     """The standing of the tail of a fact in the ranking of its query, as if the fact were not known; None if it is not in it.
 
-    The best by score are ranked by probability. The head is left out unless the relation has facts about an entity and itself.
+    The best by score are ranked by probability, as many as for a list of `k` new answers; whatever comes after them, by score.
+    The head is left out unless the relation has facts about an entity and itself.
     """
     head, relation, tail = fact
     found = ranking.candidates[0]
@@ -67,7 +68,7 @@ def standing_of(model: AnswerModel, fact: FactIds, ranking: Ranking) -> Standing
     places = np.flatnonzero(found.entities == tail)
     if not len(places):
         return None
-    place, size = int(places[0]), min(POOL, len(found.entities))
+    place, size = int(places[0]), min(pool_size(k), len(found.entities))
     pool = found.part(np.union1d(np.arange(size), [place]))
     chances = probabilities(model, [(head, relation)], [pool], hidden=Triples.of([fact]))
     if chances is None:
@@ -78,7 +79,7 @@ def standing_of(model: AnswerModel, fact: FactIds, ranking: Ranking) -> Standing
     return Standing(better, probability)
 
 
-def find_missing_fact(model: AnswerModel, fact: FactIds, ranking: Ranking, rank: int | None) -> MissingFact | None:
+def find_missing_fact(model: AnswerModel, fact: FactIds, ranking: Ranking, rank: int | None, k: int) -> MissingFact | None:
     """The fact with which the tail of another would have the best rank; None if none is found that at least halves it.
 
     The rules are those behind the best answers of the same query, and both ends of the fact occur in such facts already.
@@ -90,7 +91,7 @@ def find_missing_fact(model: AnswerModel, fact: FactIds, ranking: Ranking, rank:
             tried.setdefault(candidate, rule)
     best: tuple[int, FactIds, Rule] | None = None
     for candidate, rule in list(tried.items())[:most]:
-        changed = _rank_with(model, fact, candidate)
+        changed = _rank_with(model, fact, candidate, k)
         if changed is not None and (rank is None or changed <= rank / LEAST_GAIN) and (best is None or changed < best[0]):
             best = changed, candidate, rule
     return None if best is None else _named(dataset, *best)
@@ -173,9 +174,9 @@ class _Directed:
         return found
 
 
-def _rank_with(model: AnswerModel, fact: FactIds, added: FactIds) -> int | None:
+def _rank_with(model: AnswerModel, fact: FactIds, added: FactIds, k: int) -> int | None:
     """The rank of the tail of a fact if the graph had another one more."""
     more = Triples.of([added])
     changed = model.with_data(model.dataset.with_facts(more), more)
-    standing = standing_of(changed, fact, changed.rank_facts(Triples.of([fact])))
+    standing = standing_of(changed, fact, changed.rank_facts(Triples.of([fact])), k)
     return None if standing is None else len(standing.better) + 1

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.kinds import Kinds
+from hopwalk.data.names import has_both_spellings
 from hopwalk.errors import SettingsError
 from hopwalk.learning.run import Run
 from hopwalk.reasoning.asking import answer_queries
@@ -105,6 +106,7 @@ class Reasoner:
                 hops=hops,
                 count=self.model.rule_counter.count,
                 doubt=self._doubt(head_id, relation_id),
+                keeps_underscores=lambda: self.keeps_underscores,
             )
             for (head_id, relation_id), answers in zip(ids, found, strict=True)
         ]
@@ -124,11 +126,29 @@ class Reasoner:
     def _kinds(self) -> Kinds:
         return Kinds(self.dataset)
 
-    def explain(self, head: str, relation: str, tail: str, *, num_paths: int = 5) -> ShownExplanation:
-        """Why `tail` answers `(head, relation, ?)`: the rules behind its score with their paths; or why it is not the first."""
-        _require_positive(num_paths=num_paths)
+    def explain(self, head: str, relation: str, tail: str, *, num_paths: int = 5, k: int = 10) -> ShownExplanation:
+        """Why `tail` answers `(head, relation, ?)`: the rules behind its score with their paths; or why it is not the first.
+
+        Its rank is that among the `k` new answers of `ask`, which looks at more candidates for a longer list.
+        """
+        _require_positive(num_paths=num_paths, k=k)
         fact = (*self.names.query_ids(head, relation), self.names.entity_id(tail))
-        return ShownExplanation(**vars(explain_fact(self.model, fact, num_paths=num_paths)))
+        explained = explain_fact(self.model, fact, num_paths=num_paths, k=k)
+        return ShownExplanation(**vars(explained), keeps_underscores=lambda: self.keeps_underscores)
+
+    @cached_property
+    def keeps_underscores(self) -> bool:
+        """Whether names differ only in blanks and underscores, so that HTML must not show an underscore as a blank."""
+        return any(has_both_spellings(names) for names in (self.dataset.entities, self.dataset.relations))
+
+    @property
+    def basis(self) -> str:
+        """What percentages assume, in a sentence, if the facts to calibrate them were held out of a single file; or empty."""
+        data = self.run.dataset
+        if self.model.probability is None or not self.run.settings.split.hold_out or not len(data.valid):
+            return ""
+        held_out = f"{len(data.valid):,} of {len(data.facts) + len(data.valid):,}"
+        return f"Percentages assume that the graph lacks as many facts as were held out to calibrate them: {held_out}."
 
     def profile(self, entity: str, *, num_facts: int = 10, num_similar: int = 10) -> Profile:
         """The entity as the graph knows it: its facts by relation, the first few of each, and the entities most like it."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from hopwalk.reasoning.drawing import draw_paths
 from hopwalk.reasoning.explaining import Explanation
-from hopwalk.reasoning.html import answers_fragment, explanation_fragment, for_notebook
+from hopwalk.reasoning.html import answers_fragment, explanation_fragment, for_notebook, with_blanks
 from hopwalk.reasoning.rule_groups import Count, RuleGroup, cut_groups, group_lines, group_paths, share_text
 from hopwalk.reasoning.values import Answer, fact_text
 from hopwalk.utils.text import shorten
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Answers(list[Answer]):
     """The answers of `(head, relation, ?)`, best first: a list that knows its query and displays itself.
 
-    `count` counts how often a rule holds; without it, paths are not grouped by rule.
+    `count` counts how often a rule holds; without it, paths are not grouped by rule. HTML shows underscores in names as blanks,
+    unless `keeps_underscores`.
 
     >>> Answers([Answer("hormone", 1, 0.9, False, 0.711, ())], "steroid", "interacts_with", hops=0)
     steroid —interacts_with→ ?
@@ -29,14 +30,31 @@ class Answers(list[Answer]):
     """
 
     def __init__(
-        self, answers: Iterable[Answer], head: str, relation: str, *, hops: int, count: Count | None = None, doubt: str = ""
+        self,
+        answers: Iterable[Answer],
+        head: str,
+        relation: str,
+        *,
+        hops: int,
+        count: Count | None = None,
+        doubt: str = "",
+        keeps_underscores: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(replace(one, threshold=2.0) for one in answers) if doubt else super().__init__(answers)
         self.head, self.relation, self.hops, self._count, self.doubt = head, relation, hops, count, doubt
+        self._keeps_underscores = keeps_underscores
 
     def _with(self, answers: Iterable[Answer]) -> Answers:
         """Other answers of the same query."""
-        return Answers(answers, self.head, self.relation, hops=self.hops, count=self._count, doubt=self.doubt)
+        return Answers(
+            answers,
+            self.head,
+            self.relation,
+            hops=self.hops,
+            count=self._count,
+            doubt=self.doubt,
+            keeps_underscores=self._keeps_underscores,
+        )
 
     def reasons(self, answer: Answer) -> tuple[RuleGroup, ...]:
         """The paths of an answer by their rules, with how often these are right; counted when it is called."""
@@ -130,7 +148,8 @@ class Answers(list[Answer]):
 
     def to_html(self) -> str:
         """An HTML fragment: the query, its answers with bars and marks, and drawings of their paths."""
-        return answers_fragment(self.query, self.note, self, [self.reasons(answer) for answer in self])
+        found = answers_fragment(self.query, self.note, self, [self.reasons(answer) for answer in self])
+        return found if self._keeps_underscores() else with_blanks(found)
 
     def _repr_html_(self) -> str:
         return for_notebook(self.to_html())
@@ -139,12 +158,16 @@ class Answers(list[Answer]):
         return draw_paths([path for answer in self for path in answer.paths[:1]])
 
 
+@dataclass(frozen=True, repr=False)
 class ShownExplanation(Explanation):
     """An explanation that displays itself in a notebook."""
 
+    keeps_underscores: Callable[[], bool] = field(default=lambda: False, compare=False)
+
     def to_html(self) -> str:
         """An HTML fragment: sentences about the answer, a drawing of its paths, and their rules."""
-        return explanation_fragment(self.title, self.lines, self.reasons)
+        found = explanation_fragment(self.title, self.lines, self.reasons)
+        return found if self.keeps_underscores() else with_blanks(found)
 
     def _repr_html_(self) -> str:
         return for_notebook(self.to_html())

@@ -119,12 +119,13 @@ def probability_rows(about: dict[str, Any]) -> dict[str, str]:
     if not probability or not reliability:
         return {"probability": "not calibrated: dev has too few facts, so it is at most a half"}
     worst = "; ".join(
-        f"{name}: {mean:.2f} predicted, {share:.2f} true" for name, mean, share, _ in reliability["relations"][:MOST_NAMED]
+        f"{name}: {mean:.2f} predicted, {share:.2f} true" for name, mean, share, *_ in reliability["relations"][:MOST_NAMED]
     )
     return {
         "probability": "one for each fact, from the scores of both directions, calibrated on dev by relation",
         "calibration error on dev (two-fold)": f"{reliability['error']:.4f} over the ten best candidates of each query, "
-        f"{reliability['likely_error']:.4f} over those with a probability of at least 0.2",
+        f"{reliability['likely_error']:.4f} over those with a probability of at least 0.2"
+        + (f", where chance alone gives {reliability['chance']:.4f}" if "chance" in reliability else ""),
         **({"least reliable relations, of those with 50 dev facts": worst} if worst else {}),
         "answers are called unlikely below": f"{probability['threshold']:.2f}",
     }

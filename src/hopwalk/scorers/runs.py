@@ -13,7 +13,7 @@ from hopwalk.data.dataset import Dataset
 from hopwalk.errors import RunError, SettingsError
 from hopwalk.learning.calibration import Calibration, calibrate, calibration_of, measure_reliability
 from hopwalk.learning.callbacks import Callback, MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
-from hopwalk.learning.probability import probability_about
+from hopwalk.learning.probability_fit import probability_about
 from hopwalk.learning.processes import ALONE, Gather, Processes, alone
 from hopwalk.learning.run import FINISHED, Run, copy_run, refuse_used_folder
 from hopwalk.learning.scorer import PathScorer, Scorer

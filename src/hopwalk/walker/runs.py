@@ -12,7 +12,7 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.errors import DataError, HopwalkError, RunError, SettingsError
 from hopwalk.learning.calibration import calibration_about, calibration_of
 from hopwalk.learning.callbacks import MakeCallbacks, TensorBoard, TrainingPlan, no_callbacks
-from hopwalk.learning.probability import probability_about
+from hopwalk.learning.probability_fit import probability_about
 from hopwalk.learning.run import INTERRUPTED, Run, copy_run
 from hopwalk.learning.scorer import Scorer
 from hopwalk.learning.training import begin_with, best_arrays, load_arrays, train

@@ -203,7 +203,9 @@ def _api(handlers: Handlers, jobs: Jobs) -> APIRouter:
         ends = {"head": query.head, "tail": query.tail}
         head, tail = [run.dataset.entities[await handlers.entity(run, text, field)] for field, text in ends.items()]
         relation = run.reasoner.names.relation_key(await handlers.relation(run, query.relation))
-        return JSONResponse({"run": run.name} | await handlers.run_task(Explaining(run, query.paths), (head, relation, tail)))
+        return JSONResponse(
+            {"run": run.name} | await handlers.run_task(Explaining(run, query.paths, query.k), (head, relation, tail))
+        )
 
     @router.post("/draw", response_model=schemas.DrawBody, responses=responses_of(413))
     async def draw(query: schemas.DrawRequest) -> Response:

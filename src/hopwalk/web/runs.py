@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.names import NameIndex
 from hopwalk.data.triples import Triples
-from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.reasoning.reasoner import Reasoner
 from hopwalk.reasoning.values import INVERSE
 
@@ -102,7 +101,8 @@ class RunView:
             "hops": self.reasoner.model.max_hops,
             "ranks_by": self.reasoner.model.ranks_by,
             "valid_mrr": mrr if isinstance(mrr, float) else None,
-            "keeps_underscores": any(has_both_spellings(names) for names in (dataset.entities, dataset.relations)),
+            "keeps_underscores": self.reasoner.keeps_underscores,
+            "basis": self.reasoner.basis,
             "examples": self._examples(),
             "card": self.reasoner.card,
         }
@@ -139,14 +139,6 @@ class RunView:
             for part in range(1, min(each, len(heads)) + 1):
                 head = int(heads[(len(heads) * part) // (each + 1)])
                 yield self.dataset.entities[head], self.reasoner.names.relation_key(relation)
-
-
-def has_both_spellings(vocabulary: Vocabulary) -> bool:
-    """Whether two names differ only in blanks and underscores, so that an underscore must not be shown as a blank."""
-    import polars as pl
-
-    names = pl.Series([vocabulary.name(id_) for id_ in range(len(vocabulary))], dtype=pl.String).unique()
-    return names.str.replace_all("_", " ", literal=True).n_unique() < len(names)
 
 
 def load_runs(folders: Sequence[str | Path]) -> dict[str, RunView]:

@@ -54,6 +54,7 @@ class ExplainRequest(_Request):
 
     tail: Name = Field(description="The answer to explain.")
     paths: Count = Field(default=5, ge=1, le=MOST_PATHS, description="Maximum number of paths.")
+    k: Count = Field(default=10, ge=1, le=MOST_ANSWERS, description="The length of the list of new answers that ranks are of.")
 
 
 class DrawnEdge(BaseModel):
@@ -265,6 +266,7 @@ class RunBody(BaseModel):
     keeps_underscores: bool = Field(
         description="Whether names differ only in blanks and underscores, so that both must be shown."
     )
+    basis: str = Field(description="What probabilities assume, in a sentence; may be empty.")
     examples: list[ExampleBody]
     card: str = Field(description="The run's card, in Markdown.")
 

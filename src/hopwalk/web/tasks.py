@@ -31,11 +31,12 @@ class Explaining:
 
     run: RunView
     num_paths: int
+    k: int
     most_at_once: ClassVar[int] = 1
 
     def results(self, inputs: Sequence[tuple[str, str, str]]) -> list[dict[str, Any]]:
         """The explanation of each answer."""
-        return [self.run.reasoner.explain(*fact, num_paths=self.num_paths).to_dict() for fact in inputs]
+        return [self.run.reasoner.explain(*fact, num_paths=self.num_paths, k=self.k).to_dict() for fact in inputs]
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ function showAnswers(found) {
   const choose = (answer) => go({ answer: answer.key });
   const items = (some) => some.map((answer) => answerItem(answer, from, choose));
   const facts = known.entities.map((one) => ({ entity: one.name, key: one.entity, is_known: true }));
-  const groups = [group("Predicted", "predicted", items(answers.filter((answer) => !isUnlikely(answer))), answers.some((answer) => answer.probability !== null) ? "Bars show how likely a new fact is to be true." : "")];
+  const groups = [group("Predicted", "predicted", items(answers.filter((answer) => !isUnlikely(answer))), answers.some((answer) => answer.probability !== null) ? `Bars show how likely a new fact is to be true. ${basis()}`.trim() : "")];
   const unlikely = items(answers.filter(isUnlikely));
   if (unlikely.length) groups.push(group("Unlikely", "unlikely", unlikely, "Below the probability at which a prediction is worth showing."));
   const rest = known.total - facts.length;
@@ -175,6 +175,11 @@ function showOverview(found, from) {
   $("downloads").replaceChildren(made);
 }
 
+/** What percentages of this run assume. */
+function basis() {
+  return runs.find((one) => one.run === view.run)?.basis ?? "";
+}
+
 /** Explain the answer of the view, or the first one. */
 async function explain() {
   const buttons = [...$("answers").querySelectorAll("button.answer")];
@@ -187,7 +192,7 @@ async function explain() {
   try {
     const { found } = shown;
     const query = { run: view.run, head: found.head, relation: found.relation, tail };
-    const explained = await post("explain", { ...query, paths: 5 }, request.signal);
+    const explained = await post("explain", { ...query, paths: 5, k: view.k }, request.signal);
     if (request.signal.aborted) return;
     shown.explanation = explained;
     shown.drawn = null;
