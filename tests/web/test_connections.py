@@ -83,6 +83,15 @@ def test_two_lengths_are_refused(client: Client):
     assert b" 400 " in received.splitlines()[0] and b"both Content-Length and Transfer-Encoding" in received
 
 
+@pytest.mark.parametrize("target", [b"?api/v1/health", b"api/v1/health", b"*", b"http://localhost/api/v1/health"])
+def test_addresses_that_are_no_paths_are_refused(client: Client, target: bytes):
+    """The first was answered with a redirect (soak, load:15)."""
+    with socket.create_connection(_port(client)) as connection:
+        connection.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        received = _all(connection)
+    assert b" 400 " in received.splitlines()[0] and b"does not begin with a slash" in received
+
+
 def test_stopping_answers_what_was_accepted(served_runs: Mapping[str, RunView], monkeypatch: pytest.MonkeyPatch):
     is_asked, may_answer, ask = threading.Event(), threading.Event(), Reasoner.ask_many
 

@@ -84,6 +84,8 @@ class RequestMiddleware:
     def _check(self, scope: Scope) -> None:
         if len(scope["raw_path"]) + len(scope["query_string"]) > MOST_URL_BYTES:
             raise RequestError(414, "url_too_long", f"The address is longer than {MOST_URL_BYTES:,} bytes.")
+        if not scope["path"].startswith("/"):  # else the router would send the client elsewhere
+            raise RequestError(400, "bad_request", "The address does not begin with a slash.")
         names = [name for name, _ in scope["headers"]]
         if b"content-length" in names and b"transfer-encoding" in names:  # a proxy may have read another body
             raise RequestError(400, "bad_request", "The request has both Content-Length and Transfer-Encoding.")
