@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from tests.support.serving import Client
 
 MIRROR = os.environ.get("HOPWALK_MIRROR")
+
+hypothesis.settings.register_profile("without deadlines", deadline=None)  # no test asserts seconds
+hypothesis.settings.load_profile("without deadlines")
 
 # What they assert tells as much as in a test.
 pytest.register_assert_rewrite(

@@ -53,7 +53,7 @@ def test_texts_that_are_not_escapes_are_left_alone():
     assert read("\\Uffffffff", Vocabulary.of(["a"])) == "\N{REPLACEMENT CHARACTER}"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(TEXTS, min_size=1, max_size=8, unique=True))
 def test_every_label_can_be_sent_back(labels: list[str]):
     vocabulary = Vocabulary.of(labels)

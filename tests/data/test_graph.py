@@ -51,7 +51,7 @@ def test_graph_is_immutable():
         graph.tails[0] = 3
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(EDGES, st.integers(1, 6))
 def test_fan_out_keeps_the_edges_to_the_most_important(facts: list[tuple[int, int, int]], fan_out: int):
     whole = build_graph(Triples.of(facts), 8, 3, GraphSettings(fan_out=1000))

@@ -10,7 +10,7 @@ from hopwalk.data.pagerank import pagerank
 from tests.support.graphs import EDGES, incoming
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(EDGES, st.floats(0.1, 0.95))
 def test_pagerank_agrees_with_networkx(edges: list[tuple[int, int, int]], damping: float):
     oracle = networkx.MultiDiGraph()

@@ -14,7 +14,7 @@ from tests.support.graphs import EDGES
 from tests.support.helpers import FAMILY, dataset_of
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(EDGES, st.integers(1, 4), st.integers(1, 5))
 def test_reach_agrees_with_breadth_first_search(facts: list[tuple[int, int, int]], hops: int, fan_out: int):
     graph = build_graph(Triples.of(facts), 8, 3, GraphSettings(fan_out=fan_out))

@@ -82,7 +82,7 @@ def test_progress_is_reported():
 TRIPLES = st.lists(st.tuples(st.integers(0, E - 1), st.integers(0, 2 * R - 1), st.integers(0, E - 1)), min_size=1, max_size=30)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(TRIPLES, TRIPLES, st.integers(0, 2**32 - 1), st.sampled_from([1, 100, 2**28]))
 def test_agrees_with_a_plain_loop(queries, known, seed: int, most_bytes: int):
     scores = np.random.default_rng(seed).integers(0, 4, (E, 2 * R, E)).astype(np.float32)  # few values, many ties

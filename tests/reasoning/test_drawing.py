@@ -6,7 +6,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwalk.reasoning.drawing import draw_paths
@@ -120,7 +120,6 @@ STEPS = st.tuples(
 )
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(STEPS, min_size=1, max_size=8), min_size=1, max_size=14), st.sampled_from([240, 320, 358, 600, 720, 1100])
 )

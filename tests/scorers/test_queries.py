@@ -11,7 +11,7 @@ from tests.support.helpers import FAMILY, dataset_of
 FACTS = st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("pqr"), st.sampled_from("abcdef")), min_size=1, max_size=40)
 
 
-@hypothesis_settings(deadline=None, max_examples=60)
+@hypothesis_settings(max_examples=60)
 @given(FACTS, st.integers(1, 30), st.integers(0, 2**32))
 def test_queries_agree_with_a_dictionary(facts, size: int, seed: int):
     dataset = dataset_of(facts)

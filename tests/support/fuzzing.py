@@ -27,7 +27,7 @@ AS_GIVEN = {"header": "no", "fold_inverses": False}  # no line taken for a heade
 
 def cases(number: int) -> settings:
     """So many cases, the same ones in every run."""
-    return settings(max_examples=number, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=number, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from hopwalk.reasoning.rule_groups import share_text
 from hopwalk.web import app
@@ -281,6 +281,19 @@ def test_labels_are_shown_not_run(open_page: OpenPage, head: str):
     assert page.evaluate("document.querySelectorAll('script').length") == 2
     assert page.evaluate("document.querySelectorAll('main img, main script, svg script, svg image').length") == 0
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_what_is_typed_while_the_page_loads_is_kept(open_page: OpenPage, client: Client):
+    page, held = open_page(), list[Route]()
+    page.route("**/runs", lambda route: held.append(route))
+    with page.expect_request("**/runs"):
+        page.goto(f"{client.address}?run=village")
+    page.locator("#head").fill("child 1")
+    while not held:
+        page.wait_for_timeout(20)
+    held[0].continue_()
+    expect(page.locator("#head-list [role=option] .label").first).to_have_text("child 1")
+    expect(page.locator("#head")).to_have_value("child 1")
 
 
 def test_labels_in_suggestions_are_shown_not_run(open_page: OpenPage):

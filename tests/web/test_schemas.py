@@ -32,7 +32,7 @@ OPERATIONS = {
     ("GET", "/api/v1/jobs/{job}/facts"),
     ("DELETE", "/api/v1/jobs/{job}"),
 }
-QUICK = settings(max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=12, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")

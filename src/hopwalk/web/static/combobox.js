@@ -41,6 +41,12 @@ export class Combobox {
     this.close();
   }
 
+  /** As if the text were typed now. */
+  type(text) {
+    this.input.value = text;
+    this.typed();
+  }
+
   typed() {
     this.key = null;
     clearTimeout(this.timer);

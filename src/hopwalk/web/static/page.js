@@ -299,9 +299,13 @@ async function start() {
   readAddress();
   const isUnknown = view.run && !runs.some((run) => run.run === view.run);
   if (isUnknown) view.run = null;
+  const typed = head.value; // while the runs were loading
   await show();
   if (isUnknown) fail(new ApiError(404, { message: "This server has no run of that name.", remedy: "The first run is shown." }));
-  if (!view.head && !view.entity) $("head").focus({ preventScroll: true });
+  if (!view.head && !view.entity) {
+    $("head").focus({ preventScroll: true });
+    if (typed) head.type(typed);
+  }
 }
 
 const on = (part, name, act) => part.addEventListener(name, act);
