@@ -245,7 +245,7 @@ class RayPlace(Place):
 
 
 class _CtrlC:
-    """Notes Ctrl-C until the loop looks: raised in the middle of Ray's own code, it may be lost. A second one is raised at once."""
+    """Notes Ctrl-C until the loop looks: raised in the middle of Ray's code, it may be lost. A second one is raised at once."""
 
     def __enter__(self) -> _CtrlC:
         self._was_pressed, self._before = False, signal.getsignal(signal.SIGINT)
