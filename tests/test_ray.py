@@ -127,6 +127,15 @@ def test_a_lost_node_costs_only_its_piece(place: Place, kill_node: Killer, tmp_p
     assert set(begun) == {*"0123456"} and len(begun) <= 8
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Shells make what they run in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_ends_all_pieces(place: Place):
     timer = threading.Timer(1.0, os.kill, [os.getpid(), signal.SIGINT])
     timer.start()

@@ -12,7 +12,6 @@ import platform
 import signal
 import socket
 import sys
-import threading
 import time
 import traceback
 from collections import deque
@@ -234,40 +233,13 @@ class RayPlace(Place):
         if not self.num_slots:
             raise ClusterError("the Ray cluster has no CPUs", remedy="Start nodes that have CPUs.")
         crew = _Crew(self, self._ray, make_work, pieces, on_report)
-        with _CtrlC() as ctrl_c:
-            try:
-                yield from crew.results(ctrl_c)
-            except KeyboardInterrupt:
-                yield from crew.last_results()
-                raise
-            finally:
-                crew.dismiss()
-
-
-class _CtrlC:
-    """Notes Ctrl-C until the loop looks: raised in the middle of Ray's code, it may be lost. A second one is raised at once."""
-
-    def __enter__(self) -> _CtrlC:
-        self._was_pressed, self._before = False, signal.getsignal(signal.SIGINT)
-        self._is_noting = threading.current_thread() is threading.main_thread() and callable(self._before)
-        if self._is_noting:
-            signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def _note(self, number: int, frame: Any) -> None:
-        if self._was_pressed and callable(self._before):
-            self._before(number, frame)
-        self._was_pressed = True
-
-    def raise_if_pressed(self) -> None:
-        """Raise the `KeyboardInterrupt` that is due."""
-        if self._was_pressed:
-            raise KeyboardInterrupt
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_noting:
-            with suppress(ValueError):  # closed in another thread
-                signal.signal(signal.SIGINT, self._before)
+        try:
+            yield from crew.results()
+        except KeyboardInterrupt:
+            yield from crew.last_results()
+            raise
+        finally:
+            crew.dismiss()
 
 
 @dataclass(frozen=True)
@@ -298,10 +270,9 @@ class _Crew:
         self._busy: dict[Any, _Job] = {}
         self._failed_starts = 0
 
-    def results(self, ctrl_c: _CtrlC) -> Iterator[tuple[Any, Any]]:
+    def results(self) -> Iterator[tuple[Any, Any]]:
         """The pieces and their results, until there is nothing left to do."""
         while True:
-            ctrl_c.raise_if_pressed()
             while self._idle and (job := self._next()) is not None:
                 worker = self._idle.pop()
                 self._busy[worker.do.remote(*job)] = _Job(worker, *job)
