@@ -122,7 +122,10 @@ def run() -> None:
             told = HopwalkError(error.strerror or str(error), path=error.filename)
         if told is None:
             raise
-        print_error(told) if not isinstance(told, MemoryLimitError) else _tell_in_little_memory(told)
+        if isinstance(told, MemoryLimitError):
+            _tell_in_little_memory(told)
+        else:
+            print_error(told)
         sys.exit(1)
     except Exception as error:
         if not hasattr(error, "format_message"):

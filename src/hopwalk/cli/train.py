@@ -157,7 +157,7 @@ def train(
 
 
 def _helps_another() -> bool:
-    """Whether torchrun started this process beside another, which has the run folder; then it trains with that one first."""
+    """If torchrun started this process as a helper of the one that writes the run folder: train with it, and return True."""
     if os.environ.get("RANK", "0") == "0" or "TORCHELASTIC_RUN_ID" not in os.environ:
         return False
     from hopwalk.learning.processes import gathered_by_torchrun

@@ -29,7 +29,7 @@ class Kinds:
         self._dataset, self._remembered = dataset, lru_cache(maxsize=MOST_REMEMBERED)(self._shares)
 
     def is_alike(self, entity: int, relation: int) -> bool:
-        """Whether an entity has the relation, or one of which at least a tenth of the heads have it too.
+        """Whether an entity has the relation, or another relation that at least a tenth of its heads share with this one.
 
         That asks less than `heads`: an entity of which little is known may lack what is typical.
         """

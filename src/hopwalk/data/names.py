@@ -35,7 +35,7 @@ def folded(text: str) -> str:
 
 
 def has_both_spellings(vocabulary: Vocabulary) -> bool:
-    """Whether two names differ only in blanks and underscores, so that an underscore must not be shown as a blank."""
+    """Whether some names differ only in blanks and underscores; underscores must then be shown as they are."""
     import polars as pl
 
     names = pl.Series([vocabulary.name(id_) for id_ in range(len(vocabulary))], dtype=pl.String).unique()

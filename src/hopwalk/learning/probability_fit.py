@@ -167,7 +167,7 @@ def _fit_curve(sample: Sample, log_odds: Floats) -> Weights:
 
 
 def _copies(sample: Sample) -> float:
-    """How many candidates one labelled fact stands for: a ridge is in units of facts that were really seen."""
+    """The mean weight of a labelled fact. Ridges are multiplied by it, so that they count sampled facts, not weighted ones."""
     return float(sample.weights[sample.is_labelled].mean())
 
 

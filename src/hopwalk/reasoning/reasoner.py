@@ -138,7 +138,7 @@ class Reasoner:
 
     @cached_property
     def keeps_underscores(self) -> bool:
-        """Whether names differ only in blanks and underscores, so that HTML must not show an underscore as a blank."""
+        """Whether some names differ only in blanks and underscores; HTML must then show underscores as they are."""
         return any(has_both_spellings(names) for names in (self.dataset.entities, self.dataset.relations))
 
     @property
