@@ -79,6 +79,18 @@ def test_a_limit_of_epochs_is_marked_and_only_finished_runs_count(tmp_path: Path
     assert (group.text("test"), len(group.shown), group.epochs) == ("50.0†", 1, "2")
 
 
+def test_seeds_that_were_cut_short_are_not_averaged_with_one_that_was_not(tmp_path: Path):
+    ledger = Ledger(tmp_path)
+    ledger.add("scorer", scorer_content(replace(COMPLEX, most_epochs=2), epochs=2, history=RISING))
+    ledger.add("scorer", scorer_content(replace(COMPLEX, most_epochs=2, seed=1), epochs=2, history=RISING))
+    view = ResultView(ledger, Scope(("umls",)))
+    assert view.group(COMPLEX).text("test") == "50.0 ± 0.0†"
+    whole = scorer_content(replace(COMPLEX, seed=2), epochs=COMPLEX.settings.scorer.epochs)
+    whole["test"] = whole["test"] | {"tails": whole["test"]["tails"] | {"mrr": 0.6}}
+    ledger.add("scorer", whole)
+    assert ResultView(Ledger(tmp_path), Scope(("umls",))).group(COMPLEX).text("test") == "60.0"
+
+
 def test_unfinished_runs_are_in_the_summary_too(tmp_path: Path):
     view, conve = view_of(tmp_path, "wn18rr"), RunSpec("scorer", "wn18rr", "conve", "modern")
     unfinished = {"kind": "scorer", "status": "unfinished", "test": None, "valid": None, "history": RISING}

@@ -10,7 +10,7 @@ import pytest
 from tools import paper_page
 from tools.result_tables import PAPER, RESULTS
 
-from benchmarks import walkers
+from benchmarks import products, walkers
 from hopwalk.config.settings import Settings, changed, dotted_names
 from hopwalk.data.statistics import Statistics
 from hopwalk.paper.ledger import DATA, FOLDERS, UNFINISHED, Ledger, Result
@@ -192,7 +192,8 @@ def test_pages_have_tables(name: str):
 def test_the_tables_of_speed_are_those_of_the_results():
     text = walkers.PAGE.read_text(encoding="utf-8")
     assert walkers.with_tables(text) == text, "make them again with: python -m benchmarks.walkers --tables"
-    assert text.count("<!-- speed: ") == 2
+    assert products.with_table(text) == text, "make it again with: python -m benchmarks.products --tables"
+    assert text.count("<!-- speed: ") == 3
 
 
 def test_the_page_of_the_paper_is_that_of_the_ledger():

@@ -39,7 +39,8 @@ def test_scores_of_triples_are_those_of_all_tails(trained: Path):
     scorer = hopwalk.load_scorer(trained)
     heads, relations, tails = torch.tensor([3, 5, 3, 0]), torch.tensor([2, 0, 2, 5]), torch.tensor([1, 7, 9, 2])
     every = scorer.score_all_tails(heads, relations)
-    assert torch.equal(scorer.score_triples(heads, relations, tails), every[torch.arange(4), tails])
+    # Not the same bits: a query asked twice is walked once, and matrix products round by the number of their rows.
+    torch.testing.assert_close(scorer.score_triples(heads, relations, tails), every[torch.arange(4), tails], rtol=1e-5, atol=1e-6)
     probabilities = scorer.probability_of_all_tails(heads, relations)
     assert bool(((probabilities >= 0) & (probabilities <= 1)).all())
 

@@ -291,7 +291,17 @@ def test_runs(client: Client, village: RunView):
     assert len(first["examples"]) == 3
     for example in first["examples"]:
         answers = client.post("ask", {"head": example["head"], "relation": example["relation"], "paths": 1}).json()["answers"]
-        assert example["answer"] in answers
+        same = next(answer for answer in answers if answer["entity"] == example["answer"]["entity"])
+        assert same == rounded(example["answer"])  # examples are asked together, which rounds otherwise
+
+
+def rounded(value: Any) -> Any:
+    """A JSON value with the first digits of its numbers."""
+    if isinstance(value, dict):
+        return {key: rounded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [rounded(part) for part in value]
+    return pytest.approx(value, abs=1e-4) if isinstance(value, float) else value
 
 
 def test_runs_of_the_same_name_get_a_number(village: RunView):

@@ -22,6 +22,7 @@ from hopwalk.errors import DivergedError
 from hopwalk.learning.callbacks import Callback, Forecast
 from hopwalk.learning.run import FINISHED, INTERRUPTED, Run
 from hopwalk.utils.arrays import ArrayFile, save_arrays
+from hopwalk.utils.products import fast_products
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
 
@@ -83,7 +84,8 @@ def train(run: Run, learner: Learner, callbacks: Sequence[Callback] = ()) -> dic
     weights of the best epoch are in the folder. None if Ctrl-C ended a resumed run before it reached its previous best epoch: the
     folder is then unchanged.
     """
-    return _Training(run, learner, callbacks).run()
+    with fast_products():
+        return _Training(run, learner, callbacks).run()
 
 
 def begin_with(run: Run, learner: Learner, arrays: Mapping[str, Any]) -> None:

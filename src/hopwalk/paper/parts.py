@@ -71,13 +71,17 @@ class Group:
 
     @property
     def finished(self) -> list[Result]:
-        """The finished runs."""
-        return [result for result in self.results if result.is_finished]
+        """The finished runs; if some were trained to the end of their recipe, those alone."""
+        finished = [result for result in self.results if result.is_finished]
+        return [result for result in finished if not self._was_cut(result)] or finished
 
     @property
     def mark(self) -> str:
-        """The mark of a group with a run that was cut short, or whose scorer was; else empty."""
-        return CUT if any(result.was_cut(self.stopping) or result.has_cut_scorer for result in self.finished) else ""
+        """The mark of a group whose runs were cut short, or their scorers; else empty."""
+        return CUT if any(map(self._was_cut, self.finished)) else ""
+
+    def _was_cut(self, result: Result) -> bool:
+        return result.was_cut(self.stopping) or result.has_cut_scorer
 
     def values(self, split: str, metric: str = "mrr", by: str = POLICY, stratum: str = "") -> list[float]:
         """A metric of tails in percent, of every finished run that has it."""

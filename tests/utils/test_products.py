@@ -1,0 +1,51 @@
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from hopwalk.utils import products
+from hopwalk.utils.products import fast_products
+
+
+@pytest.fixture(autouse=True)
+def precision() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def test_products_keep_the_precision_of_float32() -> None:
+    left, right = torch.rand(300, 200), torch.rand(200, 400)
+    with fast_products():
+        product = left @ right
+    torch.testing.assert_close(product.double(), left.double() @ right.double(), rtol=1e-5, atol=0)
+
+
+def test_the_setting_of_the_user_comes_back_also_after_an_error() -> None:
+    torch.set_float32_matmul_precision("high")
+    with pytest.raises(KeyError), fast_products():
+        raise KeyError
+    assert torch.get_float32_matmul_precision() == "high"
+
+
+def test_a_processor_that_rounds_keeps_the_setting_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = torch.Tensor.__matmul__
+
+    def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        is_double = left.dtype == torch.float64
+        return exact(left, right) if is_double else exact(left.bfloat16().float(), right.bfloat16().float())
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", product)
+    assert not products.is_exact()
+    with fast_products():
+        assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_a_precision_set_by_backend_is_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mixed() -> str:
+        raise RuntimeError("mix of the legacy and new APIs")
+
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", mixed)
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", lambda _: pytest.fail("it was changed"))
+    with fast_products():
+        pass
