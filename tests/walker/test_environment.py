@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from hopwalk.data.triples import Triples
+from hopwalk.walker import ragged
 from hopwalk.walker.environment import MOST_MARKS, ActionSpace, Environment, Queries, States
 from tests.support.walks import FACTS, actions_by_walk, environment_of, queries_of, training_queries_of
 
@@ -106,25 +107,11 @@ def test_shared_paths_have_the_probabilities_of_separate_ones(hops: int):
 # Copies
 
 
-@pytest.mark.parametrize("is_shared", [True, False])
-def test_repeated_states_have_repeated_actions(is_shared: bool):
-    environment, queries = environment_of(), queries_of((0, 1), (0, 0), (1, 2))
-    states = environment.start(queries, None if is_shared else torch.Generator().manual_seed(0))
-    copies = states.repeat(3)
-    assert copies.queries.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    assert copies.entities.tolist() == [0, 0, 0, 0, 0, 0, 1, 1, 1]
-    assert copies.encoding is states.encoding
-    found, expected = environment.step(copies, queries, is_last=False), environment.step(states, queries, is_last=False).repeat(3)
-    assert torch.equal(found.offsets, expected.offsets)
-    assert actions_by_walk(found) == actions_by_walk(expected)
-    assert torch.allclose(found.log_probs, expected.log_probs, atol=1e-6)
-
-
 def test_gradients_of_copies_add_up():
     environment, queries = environment_of(), queries_of((0, 1), (1, 2))
     parameters = environment.policy.w2.weight, environment.policy.entities
     actions = environment.step(environment.start(queries), queries, is_last=False)
-    copies = actions.repeat(3)
+    copies = actions.take(*ragged.take_rows(actions.offsets, torch.tensor([0, 0, 0, 1, 1, 1])))
     weights = torch.randn(len(copies.tails), generator=torch.Generator().manual_seed(0))
     found = torch.autograd.grad((weights * copies.log_probs).sum(), parameters, retain_graph=True)
     per_action = torch.zeros(len(actions.tails))

@@ -26,9 +26,9 @@ def test_top_of_rows():
     assert positions.tolist() == [1, 2, 3, 5, 7] and counts.tolist() == [2, 1, 2]
 
 
-def test_repeated_rows():
-    rows, offsets = ragged.repeat_rows(OFFSETS, 2)
-    assert rows.tolist() == [0, 1, 2, 0, 1, 2, 3, 3, 4, 5, 6, 7, 4, 5, 6, 7] and offsets.tolist() == [0, 3, 6, 7, 8, 12, 16]
+def test_rows_that_are_taken():
+    entries, offsets = ragged.take_rows(OFFSETS, torch.tensor([2, 0, 1, 1]))
+    assert entries.tolist() == [4, 5, 6, 7, 0, 1, 2, 3, 3] and offsets.tolist() == [0, 4, 7, 8, 9]
 
 
 def test_samples_have_the_frequencies_of_the_weights():

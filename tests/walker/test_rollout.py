@@ -59,6 +59,28 @@ def test_log_probabilities_of_rollouts_are_those_of_their_paths():
         assert float(log_prob.detach()) == pytest.approx(float(expected[tuple(path)].detach()), abs=1e-5)
 
 
+def test_walks_on_the_same_path_share_their_dropout():
+    environment = environment_of(embedding_dropout=0.5, hidden_dropout=0.5)
+    environment.policy.train()
+    rollouts = rollouts_of(environment, training_queries_of(environment, (0, 0, 1)), hops=3, rollouts=60)
+    log_probs, offsets = rollouts.last.log_probs.detach(), rollouts.last.offsets
+    by_prefix: dict[tuple[int, ...], set[tuple[float, ...]]] = {}
+    for walk, path in enumerate(rollouts.paths.tolist()):
+        of_walk = float(rollouts.log_probs[walk].detach()), *log_probs[offsets[walk] : offsets[walk + 1]].tolist()
+        by_prefix.setdefault(tuple(path[:-2]), set()).add(of_walk)
+    assert 1 < len(by_prefix) < 60
+    assert all(len(found) == 1 for found in by_prefix.values())
+    assert len(set.union(*by_prefix.values())) == len(by_prefix)  # walks on other paths have other masks
+
+
+def test_the_entropy_is_the_mean_over_walks():
+    environment = environment_of()
+    rollouts = rollouts_of(environment, training_queries_of(environment, (0, 0, 1)), hops=2, rollouts=50)
+    last = rollouts.last
+    entropies = ragged.row_sums((-last.log_probs.exp() * last.log_probs).detach(), last.offsets)
+    assert float(rollouts.entropies[-1].detach()) == pytest.approx(float(entropies.mean()), abs=1e-5)
+
+
 def test_rollouts_without_legal_actions_stay():
     environment = environment_of(Triples.of([(0, 0, 0), (0, 0, 1)]), 2, 1)
     rollouts = rollouts_of(environment, training_queries_of(environment, (0, 0, 1)), hops=2, rollouts=3, rate=0.5)

@@ -46,7 +46,8 @@ def test_a_rule_is_learnt(uncles_walker: Run):
     found = api.evaluate(uncles_walker.path, untrained_control=True)
     assert found["untrained_policy"].tails.mrr < 0.5
     assert found["policy"].tails.mrr > 0.9
-    assert api.evaluate(uncles_walker.path, "valid")["policy"].tails.mrr > 0.9
+    # Filtered with the test facts too: they follow the same rule, so which of both comes first is chance.
+    assert api.evaluate(uncles_walker.path, "valid", complete_filter=True)["policy"].tails.mrr > 0.95
     rewards = [record["reward"] for record in uncles_walker.history]
     assert rewards[-1] > 1.5 * rewards[0]
 

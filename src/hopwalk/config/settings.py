@@ -137,7 +137,9 @@ class WalkerSettings(Group):
     embedding_dropout: float = _share(0.3, "dropout of embeddings")
     hidden_dropout: float = _share(0.1, "dropout of the other layers")
     dropout_masks: Literal["walk", "edge"] = _choice(
-        "walk", "walk: a mask for all edges of a step, shared first steps, dropout between LSTM layers; edge: as the paper"
+        "walk",
+        "walk: a mask for all edges of a step, shared by the walks of a query on the same path, dropout between LSTM layers; "
+        "edge: as the paper",
     )
     learning_rate: float = _number(0.001, "step size of Adam", above=0, most=100)
     learning_rate_decay: float = _number(1.0, "factor on the step size after each epoch", above=0, most=1)

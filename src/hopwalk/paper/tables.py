@@ -120,7 +120,7 @@ def _is_planned(spec: RunSpec) -> bool:
     if spec.label == FIRST:
         return False
     if spec.kind == "scorer":
-        return spec.recipe == "modern" or spec.data in SMALL or spec.model == "conve"
+        return spec.recipe == "modern" or spec.data in SMALL
     return (spec.model, spec.recipe) != ("conve", "modern")
 
 

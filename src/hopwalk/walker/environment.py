@@ -58,11 +58,6 @@ class States:
     def __len__(self) -> int:
         return len(self.entities)
 
-    def repeat(self, times: int) -> States:
-        """Every walk `times` times in a row; the copies share the encoding."""
-        rows = torch.repeat_interleave(torch.arange(len(self)), times)
-        return States(self.queries[rows], self.entities[rows], self.encoding, rows if self.paths is None else self.paths[rows])
-
 
 @dataclass(frozen=True)
 class ActionSpace:
@@ -78,10 +73,10 @@ class ActionSpace:
         """The walk of every action [N]."""
         return ragged.rows_of(self.offsets)
 
-    def repeat(self, times: int) -> ActionSpace:
-        """The actions of every walk `times` times in a row; gradients of the copies add up."""
-        rows, offsets = ragged.repeat_rows(self.offsets, times)
-        return ActionSpace(offsets, self.relations[rows], self.tails[rows], look_up(self.log_probs[:, None], rows).squeeze(1))
+    def take(self, entries: Tensor, offsets: Tensor) -> ActionSpace:
+        """Some of the actions, those of each walk next to each other, an action perhaps several times; gradients add up."""
+        log_probs = look_up(self.log_probs[:, None], entries).squeeze(1)
+        return ActionSpace(offsets, self.relations[entries], self.tails[entries], log_probs)
 
 
 class Environment:

@@ -37,7 +37,8 @@ def operations_of_query(settings: Settings, num_actions: float) -> float:
     """Floating-point operations of the LSTM, W1, W2 and the scores for one query, forward and backward.
 
     With masks of a walk the first state is shared by all rollouts, and so is its recurrent product; with masks of every edge it
-    is not, and the scores take two products. The start has no recurrent product; after the last hop the LSTM does not run.
+    is not, and the scores take two products. Later states that rollouts share are counted for each of them, so this is an upper
+    bound. The start has no recurrent product; after the last hop the LSTM does not run.
     """
     walker, hops = settings.walker, settings.walk.hops
     shares_first = walker.dropout_masks == "walk"

@@ -74,10 +74,10 @@ def log_softmax(logits: Tensor, offsets: Tensor) -> Tensor:
     return log_probs
 
 
-def repeat_rows(offsets: Tensor, times: int) -> tuple[Tensor, Tensor]:
-    """Every row `times` times in a row: the entries to take [N · times] and the new offsets [S · times + 1]."""
-    new_offsets = offsets_of(torch.repeat_interleave(offsets.diff(), times))
-    return ranges(torch.repeat_interleave(offsets[:-1], times), new_offsets), new_offsets
+def take_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Some rows, one perhaps several times: the entries to take [M] and the new offsets."""
+    new_offsets = offsets_of(offsets.diff()[rows])
+    return ranges(offsets[rows], new_offsets), new_offsets
 
 
 def sample(weights: Tensor, offsets: Tensor, generator: torch.Generator) -> Tensor:

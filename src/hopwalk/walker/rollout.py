@@ -51,22 +51,37 @@ def roll_out(
     action_dropout_rate: float,
     generator: torch.Generator,
 ) -> Rollouts:
-    """Sample `rollouts` walks of each query by π~; gradients flow through log π, not through the sampling."""
-    shares_first = environment.policy.settings.dropout_masks == "walk"
-    states = environment.start(queries, generator, rollouts=1 if shares_first else rollouts)
+    """Sample `rollouts` walks of each query by π~; gradients flow through log π, not through the sampling.
+
+    With the masks of a walk, the walks of a query that took the same path so far share a state: its encoding, its actions and
+    its dropout are computed once. With masks of every edge, each walk has a state of its own.
+    """
+    shares = environment.policy.settings.dropout_masks == "walk"
+    num_walks = rollouts * len(queries)
+    walks = torch.arange(num_walks)
+    states = environment.start(queries, generator, rollouts=1 if shares else rollouts)
+    rows = walks // rollouts if shares else walks  # the state of each walk
     entropies, steps = [], []
-    log_probs = torch.zeros(rollouts * len(queries))
+    log_probs = torch.zeros(num_walks)
     for hop in range(hops):
         is_last = hop == hops - 1
         actions = environment.step(states, queries, is_last=is_last, generator=generator)
-        entropies.append(-(actions.log_probs.exp() * actions.log_probs).sum() / len(states))
-        if hop == 0 and shares_first:  # the rollouts of a query share their first state: its actions are computed once
-            states, actions = states.repeat(rollouts), actions.repeat(rollouts)
-        weights = action_dropout(actions.log_probs.detach().exp(), action_dropout_rate, generator)
-        chosen = ragged.sample(weights, actions.offsets, generator)
-        steps += [actions.relations[chosen], actions.tails[chosen]]
+        entropies.append(_mean_entropy(actions, rows))
+        entries, offsets = ragged.take_rows(actions.offsets, rows)
+        weights = action_dropout(actions.log_probs.detach().exp()[entries], action_dropout_rate, generator)
+        chosen = ragged.sample(weights, offsets, generator)
+        taken = entries[chosen]
+        steps += [actions.relations[taken], actions.tails[taken]]
         if not is_last:
-            log_probs = log_probs + look_up(actions.log_probs[:, None], chosen).squeeze(1)
-            states = environment.transition(states, actions, chosen, generator=generator)
-    weights = weights / ragged.repeat_per_row(ragged.row_sums(weights, actions.offsets), actions.offsets)
-    return Rollouts(states.queries, log_probs, actions, weights, chosen, entropies, torch.stack(steps, dim=1))
+            log_probs = log_probs + look_up(actions.log_probs[:, None], taken).squeeze(1)
+            taken, rows = torch.unique(taken, return_inverse=True) if shares else (taken, walks)
+            states = environment.transition(states, actions, taken, walks=actions.walks[taken], generator=generator)
+    weights = weights / ragged.repeat_per_row(ragged.row_sums(weights, offsets), offsets)
+    last = actions.take(entries, offsets)
+    return Rollouts(walks // rollouts, log_probs, last, weights, chosen, entropies, torch.stack(steps, dim=1))
+
+
+def _mean_entropy(actions: ActionSpace, rows: Tensor) -> Tensor:
+    """The mean entropy of π over walks, given the state of each [S]."""
+    num_walks = ragged.repeat_per_row(torch.bincount(rows, minlength=len(actions.offsets) - 1).float(), actions.offsets)
+    return -(actions.log_probs.exp() * actions.log_probs * num_walks).sum() / len(rows)
