@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from hopwalk.utils.products import fast_products
 @pytest.fixture(autouse=True)
 def precision() -> Iterator[None]:
     before = torch.get_float32_matmul_precision()
+    products.is_exact.cache_clear()
     yield
+    products.is_exact.cache_clear()
     torch.set_float32_matmul_precision(before)
 
 
@@ -26,6 +29,16 @@ def test_the_setting_of_the_user_comes_back_also_after_an_error() -> None:
     with pytest.raises(KeyError), fast_products():
         raise KeyError
     assert torch.get_float32_matmul_precision() == "high"
+
+
+def test_blocks_may_overlap_as_those_of_threads_do() -> None:
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(fast_products())
+        second.enter_context(fast_products())
+        inside = torch.get_float32_matmul_precision()
+        first.close()
+        assert torch.get_float32_matmul_precision() == inside
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_a_processor_that_rounds_keeps_the_setting_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,34 +7,52 @@ product tells. Where it is rounded, as on Intel's processors with AMX, nothing i
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 
 LARGEST_ERROR = 1e-5  # of the trial product, relative to its largest entry: float32 has 1e-7 to 1e-6, bfloat16 1e-3
 
+_lock = threading.Lock()
+_before: list[str] = []  # the setting that each open block found, in whichever thread; only the first can differ
+
 
 @contextmanager
 def fast_products() -> Iterator[None]:
     """Let torch compute the float32 products of this process by oneDNN meanwhile, if that does not round them further."""
-    try:
-        before = torch.get_float32_matmul_precision()
-    except RuntimeError:  # the user has set a precision for each backend: theirs stays
-        yield
-        return
-    torch.set_float32_matmul_precision("medium")
-    if not is_exact():
-        torch.set_float32_matmul_precision(before)
+    with _lock:
+        _before.append(_precision())
+        if _before[0] and is_exact():
+            torch.set_float32_matmul_precision("medium")
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        with _lock:
+            before = _before.pop()  # the last to end gets what the first found
+            if before and not _before:
+                torch.set_float32_matmul_precision(before)
 
 
+def _precision() -> str:
+    """torch's setting; empty if the user has set one for each backend, which then stays."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return ""
+
+
+@cache
 def is_exact() -> bool:
-    """Whether products have the precision of float32, told by one of the size of a training step's."""
+    """Whether products that may be rounded keep the precision of float32, told by one of the size of a training step's."""
     generator = torch.Generator().manual_seed(0)
     left, right = (torch.rand(512, 256, generator=generator) for _ in range(2))
     exact = left.double() @ right.double().t()
-    return float((left @ right.t() - exact).abs().max() / exact.abs().max()) < LARGEST_ERROR
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        return float((left @ right.t() - exact).abs().max() / exact.abs().max()) < LARGEST_ERROR
+    finally:
+        torch.set_float32_matmul_precision(before)
