@@ -5,7 +5,8 @@
 Each side runs in a process of its own, one after the other in turns, so that what disturbs the machine meets both and peak memory
 is the side's own. The reward of both is that of an untrained ComplEx of 200 dimensions, which costs what a trained one does.
 GFLOP/s are those of the LSTM, the two layers of the policy and the scores of edges, forward and backward, as a share of torch's
-product of square matrices with the same number of threads, measured in the same process.
+product of square matrices with the same number of threads, measured in the same process. A state that several walks share is
+counted once. Both sides compute products as hopwalk's training does (`hopwalk.utils.products`).
 
 With `--growth`, training on power-law graphs of 10⁴ to 5·10⁶ entities: a minibatch should take about as long on all of them.
 With `--tables`, nothing is measured; the tables in docs/benchmarks.md are filled in.
@@ -22,6 +23,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
 
 from benchmarks.ingest import in_fresh_process, peak_memory_bytes
 from benchmarks.machine import PROJECT, describe_machine
@@ -37,8 +39,10 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import TriplePacking, Triples, sorted_unique
 from hopwalk.data.vocabulary import Vocabulary
 from hopwalk.scorers.models import build_scorer
+from hopwalk.utils.products import fast_products
 from hopwalk.walker.decoding import Decoder
-from hopwalk.walker.forecast import actions_of_walk, operations_of_query, product_rate
+from hopwalk.walker.environment import ActionSpace, Environment, Queries, States
+from hopwalk.walker.forecast import actions_of_walk, operations_of_states, product_rate
 from hopwalk.walker.runs import build_environment
 from hopwalk.walker.shaping import Shaping
 from hopwalk.walker.training import WalkerLearner
@@ -93,11 +97,30 @@ def _batches(dataset: Dataset, settings: Settings, number: int) -> list[np.ndarr
     return [random.choice(len(dataset.train), min(settings.walker.batch_size, len(dataset.train)), False) for _ in range(number)]
 
 
+class CountingEnvironment(Environment):
+    """An environment that counts the floating-point operations of training, states that walks share once."""
+
+    operations = 0.0
+
+    def step(self, states: States, queries: Queries, **options: Any) -> ActionSpace:
+        """Count the products of the states, and of their actions' scores."""
+        actions = super().step(states, queries, **options)
+        self.operations += operations_of_states(self.policy.settings, len(states), 0, len(actions.tails))
+        return actions
+
+    def transition(self, states: States, actions: ActionSpace, chosen: Tensor, **options: Any) -> States:
+        """Count the recurrent products of the states that are continued."""
+        self.operations += operations_of_states(self.policy.settings, 0, len(states), 0)
+        return super().transition(states, actions, chosen, **options)
+
+
+@fast_products()
 def measure_ours(data: str, threads: int, minibatches: int, num_queries: int) -> Measured:
     """Our engine: some minibatches after the first two, then test queries, of which each distinct one is decoded once."""
     torch.set_num_threads(threads)
     dataset, settings = load_dataset(data), paper_settings(data)
-    environment = build_environment(dataset, settings)
+    plain = build_environment(dataset, settings)
+    environment = CountingEnvironment(plain.graph, plain.policy, plain.known)
     learner = WalkerLearner(environment, dataset, settings, Shaping(_scorer(dataset)))
     generator = torch.Generator().manual_seed(0)
     seconds = []
@@ -107,7 +130,7 @@ def measure_ours(data: str, threads: int, minibatches: int, num_queries: int) ->
         learner.learn_batch(torch.from_numpy(rows), generator)
         seconds.append(time.perf_counter() - start)
     rate = max(rate, product_rate(0.5))
-    operations = operations_of_query(settings, actions_of_walk(environment.graph)) * settings.walker.batch_size
+    operations = environment.operations / (minibatches + 2)
     pairs = np.unique(np.stack([dataset.test.heads, dataset.test.relations], axis=1), axis=0)
     queries = _of_some_heads(pairs, num_queries)
     environment.policy.eval()
@@ -133,6 +156,7 @@ def _sample(size: int, most: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.random.default_rng(0).permutation(size)[:most]
 
 
+@fast_products()
 def measure_plain(data: str, threads: int, minibatches: int, num_queries: int) -> Measured:
     """The plain reference: the same minibatches, and one decode for each test triple."""
     torch.set_num_threads(threads)

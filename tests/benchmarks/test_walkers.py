@@ -23,9 +23,10 @@ def test_both_engines_are_measured_on_one_data_set(monkeypatch: pytest.MonkeyPat
 
 
 def test_beams_are_measured(trained_walker: Run):
-    narrow, _, wide, _ = beams.measure_run(trained_walker.path, [1, 32], most=0)
-    assert (narrow["beam"], narrow["pooling"]) == (1, "max")
-    assert wide["valid_mrr"] == trained_walker.about["valid_mrr"]
+    narrow, _, wide, summed = beams.measure_run(trained_walker.path, [1, 32], most=0)
+    assert [(row["beam"], row["pooling"]) for row in (narrow, wide, summed)] == [(1, "max"), (32, "max"), (32, "sum")]
+    assert trained_walker.settings.walker.pooling == "sum"
+    assert summed["valid_mrr"] == trained_walker.about["valid_mrr"]
     assert wide["unreached"] < narrow["unreached"]
 
 

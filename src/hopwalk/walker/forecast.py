@@ -7,7 +7,7 @@ import time
 import numpy as np
 import torch
 
-from hopwalk.config.settings import Settings
+from hopwalk.config.settings import Settings, WalkerSettings
 from hopwalk.data.graph import Graph
 from hopwalk.learning.callbacks import Forecast
 
@@ -37,19 +37,27 @@ def operations_of_query(settings: Settings, num_actions: float) -> float:
     """Floating-point operations of the LSTM, W1, W2 and the scores for one query, forward and backward.
 
     With masks of a walk the first state is shared by all rollouts, and so is its recurrent product; with masks of every edge it
-    is not, and the scores take two products. Later states that rollouts share are counted for each of them, so this is an upper
-    bound. The start has no recurrent product; after the last hop the LSTM does not run.
+    is not. Later states that rollouts share are counted for each of them, so this is an upper bound.
     """
     walker, hops = settings.walker, settings.walk.hops
-    shares_first = walker.dropout_masks == "walk"
+    first = 1 if walker.dropout_masks == "walk" else walker.rollouts
+    states = first + walker.rollouts * (hops - 1)
+    continued = first + walker.rollouts * (hops - 2) if hops > 1 else 0
+    return operations_of_states(walker, states, continued, num_actions * states)
+
+
+def operations_of_states(walker: WalkerSettings, num_states: float, num_continued: float, num_actions: float) -> float:
+    """Floating-point operations of so many states with so many actions together, forward and backward.
+
+    Only states that are continued have a recurrent product: the start has none, and after the last hop the LSTM does not run.
+    With masks of every edge, scores take two products.
+    """
     width = walker.dimension * (2 if walker.uses_entities else 1)
     recurrent = walker.history_layers * 4 * walker.history_dimension**2
     inputs = 4 * walker.history_dimension * (width + (walker.history_layers - 1) * walker.history_dimension)
     layers = (width + walker.history_dimension) * width + width * width
-    states = (1 if shares_first else walker.rollouts) + walker.rollouts * (hops - 1)
-    continued = (1 if shares_first else walker.rollouts) + walker.rollouts * (hops - 2) if hops > 1 else 0
-    scores = num_actions * width * (1 if shares_first else 2)
-    return 3 * 2 * (states * (inputs + layers + scores) + continued * recurrent)
+    score = width * (1 if walker.dropout_masks == "walk" else 2)
+    return 3 * 2 * (num_states * (inputs + layers) + num_actions * score + num_continued * recurrent)
 
 
 def bytes_of_query(graph: Graph, settings: Settings, *, has_scorer: bool) -> int:
