@@ -1,8 +1,8 @@
 """Width of the beam, and whether the paths of an entity are summed: dev MRR of trained walkers, kept in `results/beams.json`.
 
-    python -m benchmarks.beams fb15k-237-modern-complex-0 nell-995-modern-complex-0 [--beams 128 256 512] [--queries 1000]
+    python -m benchmarks.beams reproduction/runs/walker-nell-995-paper-conve-0 [--beams 128 256 512] [--queries 1000]
 
-Arguments are walkers that `hopwalk reproduce --runs runs/results` has trained. Nothing is trained, and test is not used.
+Nothing is trained, and test is not used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hopwalk.paper.source import describe_source
 from hopwalk.walker.decoding import Decoder
 from hopwalk.walker.runs import load_decoder
 
-RUNS, RESULTS = PROJECT / "runs" / "results", PROJECT / "results" / "beams.json"
+RESULTS = PROJECT / "results" / "beams.json"
 
 
 def measure(trained: Decoder, dataset: Dataset, beam: int, pooling: str, most: int) -> dict[str, Any]:
@@ -53,13 +53,13 @@ def measure_run(folder: Path, beams: Sequence[int], most: int) -> list[dict[str,
 def main() -> None:
     """Measure the walkers that are named, and write the results."""
     parser = parser_of(__doc__)
-    parser.add_argument("walkers", nargs="+")
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of walkers")
     parser.add_argument("--beams", type=int, nargs="+", default=[128, 256, 512])
     parser.add_argument("--queries", type=int, default=1000, help="dev queries, at most")
     given = parser.parse_args()
     kept = load_results(RESULTS)
-    for name in given.walkers:
-        rows = measure_run(RUNS / f"walker-{name}", given.beams, given.queries)
+    for folder in given.runs:
+        name, rows = folder.name.removeprefix("walker-"), measure_run(folder, given.beams, given.queries)
         print(name, *rows, sep="\n", flush=True)
         kept[name] = {"source": describe_source(), "queries": given.queries, "rows": rows}
     write_results(RESULTS, kept)
