@@ -198,6 +198,18 @@ def test_sampled_candidates():
         assert found.weights.tolist() == [1.0 if entity in answers else 3 / 2 for entity in candidates]  # 3 are not answers
 
 
+def test_the_number_of_candidates_does_not_depend_on_the_batch():
+    sizes = set()
+    for num_answers in (1, 7, 50):
+        ids = torch.arange(num_answers)
+        batch = Batch(ids, ids, ids, ids)
+        _, found = sample_candidates(batch, 300, 1000, torch.Generator().manual_seed(0))
+        assert found.entities is not None and found.weights is not None
+        assert float(found.weights.sum()) == pytest.approx(1000)
+        sizes.add(len(found.entities))
+    assert sizes == {384}
+
+
 @every_loss
 def test_samples_estimate_without_bias(loss: str):
     """Every set of entities is equally likely, and the mean over all sets is exact."""

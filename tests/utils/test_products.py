@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hopwalk.utils import products
-from hopwalk.utils.products import fast_products
+from hopwalk.utils.products import fast_products, rounded_up
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,10 @@ def test_blocks_may_overlap_as_those_of_threads_do() -> None:
         first.close()
         assert torch.get_float32_matmul_precision() == inside
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_numbers_of_rows_are_few() -> None:
+    assert [rounded_up(number) for number in (0, 1, 127, 128, 129, 256, 257)] == [0, 1, 127, 128, 256, 256, 384]
 
 
 def test_a_processor_that_rounds_keeps_the_setting_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:

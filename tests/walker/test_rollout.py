@@ -1,12 +1,15 @@
 """Sampled walks and action dropout, against frequencies worked out over all masks."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
 
 from hopwalk.data.triples import Triples
+from hopwalk.utils import products
 from hopwalk.walker import ragged
+from hopwalk.walker.environment import ActionSpace, States
 from hopwalk.walker.rollout import EPSILON, action_dropout
 from tests.support.walks import all_paths, environment_of, rollouts_of, training_queries_of
 
@@ -71,6 +74,25 @@ def test_walks_on_the_same_path_share_their_dropout():
     assert 1 < len(by_prefix) < 60
     assert all(len(found) == 1 for found in by_prefix.values())
     assert len(set.union(*by_prefix.values())) == len(by_prefix)  # walks on other paths have other masks
+
+
+def test_states_are_computed_in_few_numbers(monkeypatch: pytest.MonkeyPatch):
+    environment = environment_of()
+    numbers: list[int] = []
+    step = environment.step
+
+    def counted(states: States, *args: Any, **options: Any) -> ActionSpace:
+        numbers.append(len(states))
+        return step(states, *args, **options)
+
+    monkeypatch.setattr(environment, "step", counted)
+    monkeypatch.setattr(products, "ROWS", 7)
+    queries = training_queries_of(environment, (0, 0, 1), (1, 0, 3))
+    rollouts = rollouts_of(environment, queries, hops=3, rollouts=50)
+    prefixes = [rollouts.paths[:, :length].tolist() for length in (2, 4)]
+    distinct = [len({(query, *prefix) for query, prefix in zip(rollouts.queries.tolist(), of, strict=True)}) for of in prefixes]
+    assert numbers == [2, *(-(-number // 7) * 7 if number > 7 else number for number in distinct)]
+    assert numbers[2] > distinct[1]  # some states are no walk's
 
 
 def test_the_entropy_is_the_mean_over_walks():

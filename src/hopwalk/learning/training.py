@@ -84,8 +84,7 @@ def train(run: Run, learner: Learner, callbacks: Sequence[Callback] = ()) -> dic
     weights of the best epoch are in the folder. None if Ctrl-C ended a resumed run before it reached its previous best epoch: the
     folder is then unchanged.
     """
-    with fast_products():
-        return _Training(run, learner, callbacks).run()
+    return _Training(run, learner, callbacks).run()
 
 
 def begin_with(run: Run, learner: Learner, arrays: Mapping[str, Any]) -> None:
@@ -143,7 +142,8 @@ class _Training:
         epoch, start = self._progress.epoch + 1, time.perf_counter()
         self._model.train()
         generator = torch.Generator().manual_seed(_seed_of_epoch(self._learner.seed, epoch))
-        means = self._learner.learn(epoch, generator, lambda *values: self._on_batch(epoch, *values))
+        with fast_products():
+            means = self._learner.learn(epoch, generator, lambda *values: self._on_batch(epoch, *values))
         self._progress.epoch = epoch
         self._progress.seconds += time.perf_counter() - start
         if epoch % self._learner.evaluate_every == 0 or epoch == self._learner.epochs:

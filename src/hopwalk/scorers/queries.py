@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hopwalk.data.dataset import Dataset
 from hopwalk.data.triples import TriplePacking, sorted_unique
+from hopwalk.utils.products import rounded_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class Candidates:
 
 
 def sample_candidates(batch: Batch, num_sampled: int, num_entities: int, generator: torch.Generator) -> tuple[Tensor, Candidates]:
-    """All answers of the batch, and `num_sampled` other entities, sampled without replacement.
+    """All answers of the batch, and at least `num_sampled` other entities, sampled without replacement.
 
     The first result are the entities whose embeddings the batch uses. With the weights, sums over the candidates are unbiased
     estimates of sums over all entities.
@@ -91,7 +92,8 @@ def sample_candidates(batch: Batch, num_sampled: int, num_entities: int, generat
     is_candidate = torch.zeros(num_entities, dtype=torch.bool)
     is_candidate[answers] = True
     shuffled = torch.randperm(num_entities, generator=generator)
-    others = shuffled[~is_candidate[shuffled]][:num_sampled]
+    num_others = rounded_up(len(answers) + num_sampled) - len(answers)
+    others = shuffled[~is_candidate[shuffled]][:num_others]
     is_candidate[others] = True
     weights = torch.ones(len(answers) + len(others))
     weights[len(answers) :] = (num_entities - len(answers)) / max(len(others), 1)

@@ -3,6 +3,9 @@
 torch hands float32 products to oneDNN only if it may round their factors to bfloat16. Processors without matrix units for
 bfloat16 do not round: there the products have the precision of float32, in about half the time (docs/benchmarks.md). A trial
 product tells. Where it is rounded, as on Intel's processors with AMX, nothing is changed.
+
+oneDNN keeps code and memory for each of the last thousand shapes, up to two megabytes a shape. So what training multiplies has
+few shapes: numbers of rows that differ from batch to batch are rounded up. Ranking, whose shapes all differ, stays with MKL.
 """
 
 from __future__ import annotations
@@ -14,10 +17,16 @@ from functools import cache
 
 import torch
 
+ROWS = 128  # numbers of rows above this are multiples of it
 LARGEST_ERROR = 1e-5  # of the trial product, relative to its largest entry: float32 has 1e-7 to 1e-6, bfloat16 1e-3
 
 _lock = threading.Lock()
 _before: list[str] = []  # the setting that each open block found, in whichever thread; only the first can differ
+
+
+def rounded_up(num_rows: int) -> int:
+    """The number of rows to multiply in the place of so many, so that products have few shapes."""
+    return num_rows if num_rows <= ROWS else -(-num_rows // ROWS) * ROWS
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hopwalk.utils.products import rounded_up
 from hopwalk.utils.randomness import keep_mask
 from hopwalk.walker import ragged
 from hopwalk.walker.environment import ActionSpace, Environment, Queries
@@ -74,7 +75,11 @@ def roll_out(
         steps += [actions.relations[taken], actions.tails[taken]]
         if not is_last:
             log_probs = log_probs + look_up(actions.log_probs[:, None], taken).squeeze(1)
-            taken, rows = torch.unique(taken, return_inverse=True) if shares else (taken, walks)
+            if shares:
+                taken, rows = torch.unique(taken, return_inverse=True)
+                taken = torch.cat(
+                    [taken, taken[-1:].expand(rounded_up(len(taken)) - len(taken))]
+                )  # no walk is in the last states
             states = environment.transition(states, actions, taken, walks=actions.walks[taken], generator=generator)
     weights = weights / ragged.repeat_per_row(ragged.row_sums(weights, offsets), offsets)
     last = actions.take(entries, offsets)
