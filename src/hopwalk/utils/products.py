@@ -55,7 +55,7 @@ def _precision() -> str:
 
 @cache
 def is_exact() -> bool:
-    """Whether products that may be rounded keep the precision of float32, told by one of the size of a training step's."""
+    """Whether products that may be rounded keep the precision of float32: one trial product shows it."""
     generator = torch.Generator().manual_seed(0)
     left, right = (torch.rand(512, 256, generator=generator) for _ in range(2))
     exact = left.double() @ right.double().t()
