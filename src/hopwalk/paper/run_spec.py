@@ -112,7 +112,7 @@ class RunSpec:
     def scorer(self) -> RunSpec:
         """The scorer that it needs; its seed is the walker's if it trains in a minute.
 
-        The recipe `paper` of ConvE is for the small sets: on NELL-995 it would take a day (docs/findings.md).
+        The recipe `paper` of ConvE is for the small sets: on NELL-995 its 1,000 epochs would take two days (docs/conve.md).
         """
         overrides = tuple(override for override in self.overrides if override.startswith(SCORER_GROUPS))
         label = "quick" if overrides else ""

@@ -55,7 +55,7 @@ def _precision() -> str:
 
 @cache
 def is_exact() -> bool:
-    """Whether products that may be rounded keep the precision of float32: one trial product shows it."""
+    """Whether a trial product keeps the precision of float32 where torch may round its factors."""
     generator = torch.Generator().manual_seed(0)
     left, right = (torch.rand(512, 256, generator=generator) for _ in range(2))
     exact = left.double() @ right.double().t()
