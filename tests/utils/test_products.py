@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hopwalk.utils import products
-from hopwalk.utils.products import fast_products, rounded_up
+from hopwalk.utils.products import fast_products, linear, rounded_up
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +66,19 @@ def test_a_precision_set_by_backend_is_not_touched(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch, "set_float32_matmul_precision", lambda _: pytest.fail("it was changed"))
     with fast_products():
         pass
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_a_rounded_layer_has_the_values_and_gradients_of_a_linear_layer_to_the_precision_of_bfloat16(has_bias: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    sizes = ((300, 200), (400, 200), (400,))
+    exact = [torch.randn(size, generator=generator, requires_grad=True) for size in sizes]
+    rounded = [tensor.detach().clone().requires_grad_() for tensor in exact]
+    weights = torch.randn(300, 400, generator=generator)
+    for tensors, is_rounded in ((exact, False), (rounded, True)):
+        (linear(tensors[0], tensors[1], tensors[2] if has_bias else None, is_rounded=is_rounded) * weights).sum().backward()
+    for one, other in zip(exact[: 2 + has_bias], rounded, strict=False):
+        assert other.grad is not None and one.grad is not None and other.grad.dtype == torch.float32
+        assert float((one.grad - other.grad).norm() / one.grad.norm()) < 0.01
+    values, near = (linear(tensors[0], tensors[1], is_rounded=number > 0) for number, tensors in enumerate((exact, exact)))
+    assert 0 < float((values - near).norm() / values.norm()) < 0.01

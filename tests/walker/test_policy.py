@@ -46,6 +46,22 @@ def test_precomputed_projections_change_nothing(uses_entities: bool):
         assert torch.allclose(computed, looked_up, atol=1e-6)
 
 
+def test_products_are_rounded_in_training_only():
+    policies = [environment_of(precision=precision, history_layers=2) for precision in ("float32", "bfloat16")]
+    queries = queries_of((0, 1), (1, 0))
+
+    def log_probs() -> list[torch.Tensor]:
+        starts = [environment.start(queries) for environment in policies]
+        return [one.step(start, queries, is_last=False).log_probs for one, start in zip(policies, starts, strict=True)]
+
+    exact, rounded = log_probs()
+    assert not torch.equal(exact, rounded) and torch.allclose(exact, rounded, atol=0.01)
+    for environment in policies:
+        environment.policy.eval()
+    exact, rounded = log_probs()
+    assert torch.equal(exact, rounded)
+
+
 def test_relations_only():
     environment, queries = environment_of(uses_entities=False), queries_of((0, 0))
     assert len(environment.policy.entities) == 0

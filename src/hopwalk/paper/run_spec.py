@@ -16,8 +16,10 @@ SCORER_GROUPS = ("scorer.", "propagation.", "rules.", "ntp.")  # prefixes of the
 NO_SCORER = "none"  # the model of a walker without a scorer
 WALKING_SCORERS = ("propagation", "neural-lp", "drum")  # they score by walks; their budget is a number of queries
 NTP = "ntp"  # it scores by proofs; its settings are a group of their own, as those of the scorers above
-# Settings of the length, evaluation and memory of training: they change how far a run comes, not which run it is.
-BUDGET = frozenset({"seed", "epochs", "patience", "evaluate_every", "mean_window", "dev_queries", "memory_mb", "train_on_valid"})
+# Settings of the length, evaluation, memory and precision of training: they change how far a run comes, not which run it is.
+BUDGET = frozenset(
+    ("seed", "epochs", "patience", "evaluate_every", "mean_window", "dev_queries", "memory_mb", "precision", "train_on_valid")
+)
 
 
 @dataclass(frozen=True)

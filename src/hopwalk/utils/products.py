@@ -6,6 +6,9 @@ product tells. Where it is rounded, as on Intel's processors with AMX, nothing i
 
 oneDNN keeps code and memory for each of the last thousand shapes, up to two megabytes a shape. So what training multiplies has
 few shapes: numbers of rows that differ from batch to batch are rounded up. Ranking, whose shapes all differ, stays with MKL.
+
+A layer may also round the factors of its products to bfloat16 itself, as mixed-precision training does: half the time again on
+processors with AVX-512 BF16.
 """
 
 from __future__ import annotations
@@ -14,8 +17,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn import functional
 
 ROWS = 128  # numbers of rows above this are multiples of it
 LARGEST_ERROR = 1e-5  # of the trial product, relative to its largest entry: float32 has 1e-7 to 1e-6, bfloat16 1e-3
@@ -65,3 +71,30 @@ def is_exact() -> bool:
         return float((left @ right.t() - exact).abs().max() / exact.abs().max()) < LARGEST_ERROR
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def linear(vectors: Tensor, weight: Tensor, bias: Tensor | None = None, *, is_rounded: bool = False) -> Tensor:
+    """`vectors @ weight.T + bias`; with `is_rounded` factors, product and gradients have the 8 bits of precision of bfloat16."""
+    if not is_rounded:
+        return functional.linear(vectors, weight, bias)
+    products: Tensor = _RoundedLinear.apply(vectors, weight, bias)  # type: ignore[no-untyped-call]
+    return products
+
+
+class _RoundedLinear(torch.autograd.Function):
+    """A linear layer whose products are of bfloat16, with sums of float32; everything else stays float32."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        factors = vectors.bfloat16(), weight.bfloat16()
+        ctx.save_for_backward(*factors)
+        product = (factors[0] @ factors[1].t()).float()
+        return product if bias is None else product.add_(bias)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        vectors, weight = ctx.saved_tensors
+        rounded = gradients[0].bfloat16()
+        of_vectors = (rounded @ weight).float() if ctx.needs_input_grad[0] else None
+        of_weight = (rounded.t() @ vectors).float() if ctx.needs_input_grad[1] else None
+        return of_vectors, of_weight, gradients[0].sum(dim=0) if ctx.needs_input_grad[2] else None

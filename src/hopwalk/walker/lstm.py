@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from hopwalk.utils.products import linear
+
 
 def look_up(table: Tensor, rows: Tensor, *, is_sparse: bool = False) -> Tensor:
     """Rows of a table. The gradient is summed in order: the same bits whatever the number of threads."""
@@ -18,10 +20,14 @@ State = tuple[Tensor, Tensor]  # (h, c) after S paths, [S, H] each
 
 
 class LSTMLayer(nn.Module):
-    """One layer of the LSTM. Walks that continue the same path share the product with its h."""
+    """One layer of the LSTM. Walks that continue the same path share the product with its h.
 
-    def __init__(self, input_size: int, size: int) -> None:
+    With `is_rounded`, products of training are rounded to bfloat16.
+    """
+
+    def __init__(self, input_size: int, size: int, *, is_rounded: bool = False) -> None:
         super().__init__()
+        self._is_rounded = is_rounded
         self.input = nn.Linear(input_size, 4 * size)
         self.recurrent = nn.Linear(size, 4 * size, bias=False)
 
@@ -33,7 +39,8 @@ class LSTMLayer(nn.Module):
         if before is None:
             zeros = from_input.new_zeros(len(from_input), self.recurrent.in_features)
             return _cell(from_input, None, zeros)
-        from_h, c = self.recurrent(before[0]), before[1]
+        from_h = linear(before[0], self.recurrent.weight, is_rounded=self._is_rounded and self.training)
+        c = before[1]
         if rows is not None:
             from_h, c = look_up(from_h, rows), look_up(c, rows)
         return _cell(from_input, from_h, c)

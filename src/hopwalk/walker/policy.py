@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from hopwalk.config.settings import WalkerSettings
 from hopwalk.data.relation_ids import RelationIds
+from hopwalk.utils.products import linear
 from hopwalk.utils.randomness import dropout
 from hopwalk.walker.edge_scores import edge_scores
 from hopwalk.walker.lstm import LSTMLayer, State, look_up
@@ -47,6 +48,7 @@ class Policy(nn.Module):
         super().__init__()
         self.relation_ids = RelationIds(num_relations)
         self.settings = settings
+        self._is_rounded = settings.precision == "bfloat16"
         # On large graphs a step must not touch every row of the table: gradients are sparse.
         self.has_sparse_rows = settings.uses_entities and num_entities > MOST_DENSE_ENTITIES
         width, history = settings.dimension, settings.history_dimension
@@ -54,7 +56,7 @@ class Policy(nn.Module):
         self.relations = nn.Parameter(torch.empty(self.relation_ids.num_all, width))
         num_parts = 2 if settings.uses_entities else 1
         sizes = [num_parts * width] + [history] * (settings.history_layers - 1)
-        self.encoder = nn.ModuleList(LSTMLayer(size, history) for size in sizes)
+        self.encoder = nn.ModuleList(LSTMLayer(size, history, is_rounded=self._is_rounded) for size in sizes)
         self.w1 = nn.Linear(num_parts * width + history, num_parts * width)
         self.w2 = nn.Linear(num_parts * width, num_parts * width)
         self._projections: dict[nn.Linear, tuple[Tensor, Tensor]] = {}
@@ -96,7 +98,7 @@ class Policy(nn.Module):
         layers = [first(incoming, before[0], rows)]
         between = 0.0 if self.settings.dropout_masks == "edge" else self.settings.hidden_dropout
         for number, layer in enumerate(others, start=1):
-            incoming = layer.input(dropout(layers[-1][0], between, generator))
+            incoming = self._linear(dropout(layers[-1][0], between, generator), layer.input.weight, layer.input.bias)
             layers.append(layer(incoming, before[number], rows))
         return PathEncoding(tuple(layers))
 
@@ -117,15 +119,15 @@ class Policy(nn.Module):
         `paths` is the row of each walk in the encoding; None: each its own.
         """
         w1_of_history = self.w1.weight[:, -self.settings.history_dimension :]
-        history = functional.linear(encoding.top, w1_of_history)
+        history = self._linear(encoding.top, w1_of_history)
         history = history if paths is None else look_up(history, paths)
         state = self._project(self.w1, query_relations, entities, generator).add_(history)
         hidden = dropout(functional.relu(state), self.settings.hidden_dropout, generator)
         if self.settings.dropout_masks == "walk":
             # Dropout of an action's embedding equals dropout of the vector it is multiplied with: one mask for a walk's actions.
-            action_query = dropout(self.w2(hidden), self.settings.embedding_dropout, generator)
+            action_query = dropout(self._linear(hidden, self.w2.weight, self.w2.bias), self.settings.embedding_dropout, generator)
             return self._products(action_query, offsets, edge_relations, edge_tails)
-        action_query = dropout(self.w2(hidden), self.settings.hidden_dropout, generator)
+        action_query = dropout(self._linear(hidden, self.w2.weight, self.w2.bias), self.settings.hidden_dropout, generator)
         if generator is None or self.settings.embedding_dropout == 0:
             return self._products(action_query, offsets, edge_relations, edge_tails)
         return self._noisy_products(action_query, offsets, edge_relations, edge_tails, generator)
@@ -174,7 +176,11 @@ class Policy(nn.Module):
         if has_entities:
             parts.append(look_up(self.entities, entities, is_sparse=self.has_sparse_rows))
         vectors = dropout(torch.cat(parts, dim=1), self.settings.embedding_dropout, generator)
-        return functional.linear(vectors, layer.weight[:, : len(parts) * width], layer.bias)
+        return self._linear(vectors, layer.weight[:, : len(parts) * width], layer.bias)
+
+    def _linear(self, vectors: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """The product of a layer; with `walker.precision` "bfloat16" rounded in training."""
+        return linear(vectors, weight, bias, is_rounded=self._is_rounded and self.training)
 
     def _precomputed(self, layer: nn.Linear) -> tuple[Tensor, Tensor]:
         """The layer's projections of every relation, with its bias, and of every entity; kept until the next training step."""
