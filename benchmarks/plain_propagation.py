@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from hopwalk.propagation.graph import RunGraph, relation_count
+from hopwalk.propagation.graph import RunGraph, find_run, relation_count
 from hopwalk.propagation.model import ALL_NODES, Propagation
 from hopwalk.propagation.parameters import PerQuery, Shared, Tasks
 
@@ -59,9 +59,10 @@ def scores(model: Propagation, graph: RunGraph, tasks: Tasks, dtype: torch.dtype
         frontier, edges = _expand(graph, tasks, frontier, senders)
         x = h * torch.sigmoid(priorities + shared.priority_bias[layer])[:, None] if settings.has_gate else h
         h = functional.pad(h, (0, 0, 0, len(frontier.entities) - len(h)))
-        messages = _messages(x, edges, layer, shared, per_query, additive=settings.additive)
+        degrees = _Degrees(graph, tasks, frontier, dtype) if settings.degrees else None
+        messages = _messages(x, edges, layer, shared, per_query, degrees, additive=settings.additive)
         flags = {"mean": settings.has_mean, "largest": settings.has_max}
-        h = _update(h, messages, edges.targets, layer, shared, epsilon=settings.norm_epsilon, **flags)
+        h = _update(h, messages, edges.targets, layer, shared, degrees, epsilon=settings.norm_epsilon, **flags)
     queries = torch.from_numpy(frontier.queries)
     own = (h * per_query.readout[queries]).sum(1)
     if settings.counts:
@@ -122,9 +123,36 @@ def _expand(graph: RunGraph, tasks: Tasks, frontier: Frontier, senders: Ints) ->
     return Frontier(reached // num_entities, reached % num_entities), Edges(*map(torch.from_numpy, columns))
 
 
-def _messages(x: Tensor, edges: Edges, layer: int, shared: Shared, per_query: PerQuery, *, additive: bool) -> Tensor:
+class _Degrees:
+    """Numbers of edges, without hidden ones: of every node [N], and of the run of every edge."""
+
+    def __init__(self, graph: RunGraph, tasks: Tasks, frontier: Frontier, dtype: torch.dtype) -> None:
+        self._graph, self._tasks, self._frontier, self._dtype = graph, tasks, frontier, dtype
+        starts = graph.run_starts[graph.run_offsets]
+        self.of_nodes = self._visible(starts[frontier.entities], starts[frontier.entities + 1], frontier.queries)
+
+    def of_runs(self, edges: Edges) -> Tensor:
+        """The number of edges that the source of each edge [M] has with its relation."""
+        entities = self._frontier.entities[edges.sources.numpy()]
+        pairs = zip(entities.tolist(), edges.relations.tolist(), strict=True)
+        runs = np.array([find_run(self._graph, entity, relation) for entity, relation in pairs], dtype=np.int64)
+        return self._visible(self._graph.run_starts[runs], self._graph.run_starts[runs + 1], edges.queries.numpy())
+
+    def _visible(self, starts: Ints, ends: Ints, queries: Ints) -> Tensor:
+        hidden = [_part(self._tasks.hidden, self._tasks.hidden_offsets, query) for query in queries.tolist()]
+        ranges = zip(starts.tolist(), ends.tolist(), hidden, strict=True)
+        counts = [end - start - int(((start <= one) & (one < end)).sum()) for start, end, one in ranges]
+        return torch.tensor(counts, dtype=self._dtype)
+
+
+def _messages(
+    x: Tensor, edges: Edges, layer: int, shared: Shared, per_query: PerQuery, degrees: _Degrees | None, *, additive: bool
+) -> Tensor:
     """The message of every edge [M, D]."""
     source = (x @ shared.source[layer])[edges.sources]
+    if degrees is not None:
+        logs = torch.stack([degrees.of_runs(edges), degrees.of_nodes[edges.sources]], 1).log1p()
+        source = source + logs @ shared.attention_degrees[layer]
     hidden = functional.relu(source + per_query.relation_bias[edges.queries, layer, edges.relations])
     alpha = torch.sigmoid(hidden @ shared.attention[layer] + shared.attention_bias[layer])
     message = x[edges.sources] * per_query.relation_weight[edges.queries, layer, edges.relations]
@@ -135,17 +163,21 @@ def _messages(x: Tensor, edges: Edges, layer: int, shared: Shared, per_query: Pe
 
 
 def _update(
-    h: Tensor, messages: Tensor, targets: Tensor, layer: int, shared: Shared, *, mean: bool, largest: bool, epsilon: float
-) -> Tensor:
+    h: Tensor, messages: Tensor, targets: Tensor, layer: int, shared: Shared, degrees: _Degrees | None, *, mean: bool,
+    largest: bool, epsilon: float,
+) -> Tensor:  # fmt: skip
     """The new state of every node [N, D]."""
+    counts = torch.bincount(targets, minlength=len(h))
     sums = torch.zeros_like(h).index_add(0, targets, messages)
     inputs = [h, sums / torch.sqrt(1 + sums.abs())]
     if mean:
-        counts = torch.bincount(targets, minlength=len(h)).clamp(min=1)
-        inputs.append(sums / counts[:, None])
+        num_averaged = counts.clamp(min=1) if degrees is None else 1 + degrees.of_nodes
+        inputs.append(sums / num_averaged[:, None])
     if largest:
         inputs.append(_largest(messages, targets, len(h)))
     z = torch.cat(inputs, 1) @ shared.weight[layer] + shared.bias[layer]
+    if degrees is not None:
+        z = z + torch.stack([degrees.of_nodes, counts], 1).log1p() @ shared.state_degrees[layer]
     normal = functional.layer_norm(z, z.shape[1:], eps=epsilon)
     return h + functional.relu(normal * shared.norm_gain[layer] + shared.norm_bias[layer])
 

@@ -24,6 +24,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "pruned": {"senders": 6},
     "additive": {"additive": True, "query_rank": 4},
     "counts": {"counts": True, "senders": 8},
+    "degrees": {"degrees": True},
+    "degrees and mean": {"degrees": True, "aggregation": "mean", "senders": 8},
 }
 
 

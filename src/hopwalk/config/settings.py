@@ -231,6 +231,10 @@ class PropagationSettings(Group):
         "sum", "of messages: their sum; the sum and the mean; the sum and the maximum; the sum, the mean and the maximum"
     )
     additive: bool = _choice(False, "add a vector of the relation to each message")
+    degrees: bool = _choice(
+        False,
+        "let attention and states depend on numbers of edges: of a node, and of it with a relation; means are over all edges",
+    )
     query_rank: int = _integer(0, "size of the query that messages depend on; 0: the whole query", most=256)
     norm_epsilon: float = _number(
         1.0, "ε of the norm; large, because the magnitude says how many walks arrived", above=0, most=1e6

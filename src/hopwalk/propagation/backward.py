@@ -10,11 +10,16 @@ import numpy as np
 from hopwalk.propagation.explaining import edge_derivatives
 from hopwalk.propagation.forward import (
     BLOCK,
+    add_degrees,
     attention_hidden,
     centred,
     features_of,
     four_products,
     gather_inputs,
+    has_hidden,
+    log_count,
+    log_length,
+    share_of_message,
     sigmoid,
     source_projection,
     uniform,
@@ -115,11 +120,14 @@ def _backward_scores(
 
 @inlined
 def _backward_norm(
-    z: Any, row: int, layer: int, query: int, weight: float, shared: Shared, options: Options, workspace: Workspace,
+    z: Any, node: int, layer: int, query: int, weight: float, shared: Shared, options: Options, workspace: Workspace,
     d_shared: Shared, is_training: bool, D: int,
 ) -> Any:  # fmt: skip
     """The gradient of W x + b of one node; `weight` 0 for the rows that only fill a block up."""
+    row = workspace.row_starts[layer + 1] + node
     place = (query * shared.weight.shape[0] + layer) * D
+    if options.degrees:
+        z = add_degrees(z, layer, node, shared, workspace, D)
     normal, scale = centred(z, options.epsilon, D)
     gain = load(shared.norm_gain, layer * D, D)
     output = normal * gain + load(shared.norm_bias, layer * D, D)
@@ -132,6 +140,11 @@ def _backward_norm(
         store(d_shared.norm_bias, place, load(d_shared.norm_bias, place, D) + d_output)
         store(d_shared.norm_gain, place, load(d_shared.norm_gain, place, D) + d_output * normal)
         store(d_shared.bias, place, load(d_shared.bias, place, D) + d_z)
+        if options.degrees:
+            first, second = 2 * place, 2 * place + D
+            num_messages = workspace.counts[row]
+            store(d_shared.state_degrees, first, axpy(workspace.log_degrees[node], d_z, load(d_shared.state_degrees, first, D)))
+            store(d_shared.state_degrees, second, axpy(log_count(num_messages), d_z, load(d_shared.state_degrees, second, D)))
     return d_z
 
 
@@ -152,7 +165,7 @@ def _backward_inputs(
         below = one + size
         store(ws.d_sums, next_row * D, d_input * (one + np.float32(0.5) * size) / (below * root(below)))
     elif part == 2 and options.mean:
-        share = np.float32(1.0 / max(ws.counts[next_row], 1))
+        share = share_of_message(ws, next_row, node, options)
         store(ws.d_sums, next_row * D, axpy(share, d_input, load(ws.d_sums, next_row * D, D)))
     else:
         store(ws.d_maxima, next_row * D, d_input)
@@ -189,10 +202,10 @@ def _backward_nodes(
         for number in range(BLOCK):
             gather_inputs(ws, layer, found[number], num_before, options, inputs, number * num_inputs, D)
         z0, z1, z2, z3 = four_products(shared.weight, layer * num_inputs, inputs, 0, num_inputs, bias, D)
-        d0 = _backward_norm(z0, next_row + found[0], layer, query, 1.0, shared, options, ws, d_shared, is_training, D)
-        d1 = _backward_norm(z1, next_row + found[1], layer, query, count > 1, shared, options, ws, d_shared, is_training, D)
-        d2 = _backward_norm(z2, next_row + found[2], layer, query, count > 2, shared, options, ws, d_shared, is_training, D)
-        d3 = _backward_norm(z3, next_row + found[3], layer, query, count > 3, shared, options, ws, d_shared, is_training, D)
+        d0 = _backward_norm(z0, found[0], layer, query, 1.0, shared, options, ws, d_shared, is_training, D)
+        d1 = _backward_norm(z1, found[1], layer, query, count > 1, shared, options, ws, d_shared, is_training, D)
+        d2 = _backward_norm(z2, found[2], layer, query, count > 2, shared, options, ws, d_shared, is_training, D)
+        d3 = _backward_norm(z3, found[3], layer, query, count > 3, shared, options, ws, d_shared, is_training, D)
         for column in range(num_inputs if is_training else 0):
             place = (first_weight + column) * D
             d_weight = axpy(inputs[column], d0, load(d_shared.weight, place, D))
@@ -231,8 +244,8 @@ def _four_transposed(weight: Floats, layer: int, part: int, num_inputs: int, d_z
 
 @compiled
 def _backward_messages(
-    query: int, layer: int, shared: Shared, transposed: Transposed, per_query: PerQuery, options: Options,
-    workspace: Workspace, d_shared: Shared, gradient: PerQuery, is_training: bool, D: int, A: int,
+    graph: RunGraph, task: Task, query: int, layer: int, shared: Shared, transposed: Transposed, per_query: PerQuery,
+    options: Options, workspace: Workspace, d_shared: Shared, gradient: PerQuery, is_training: bool, D: int, A: int,
 ) -> None:  # fmt: skip
     """Backward of the messages of a layer: to the states of the senders and to all parameters of messages and attention."""
     ws = workspace
@@ -259,6 +272,8 @@ def _backward_messages(
             x = gate * state
         store(x_row, 0, x)
         source, is_source_known = splat(0.0, A), False
+        run_of_graph = graph.run_offsets[ws.nodes[node]]
+        any_hidden = options.degrees and has_hidden(graph, task, ws.nodes[node])
         d_x, d_source = splat(0.0, D), splat(0.0, A)
         while run < ws.sender_run_ends[number]:
             d_message = splat(0.0, D)
@@ -274,7 +289,7 @@ def _backward_messages(
                 edge += 1
             if is_used:
                 if not is_source_known:
-                    source, is_source_known = source_projection(shared, layer, x_row, D, A), True
+                    source, is_source_known = source_projection(shared, layer, node, x_row, options, ws, D, A), True
                 relation, alpha = ws.run_relations[run], ws.run_alphas[run]
                 place = (first_relation + relation) * D
                 weight = load(per_query.relation_weight, place, D)
@@ -283,7 +298,11 @@ def _backward_messages(
                 if options.additive:
                     product = product + load(per_query.relation_offset, place, D)
                 d_x = d_x + d_product * weight
-                hidden = attention_hidden(shared, per_query, query, layer, relation, source, A)
+                run_source, length = source, np.float32(0.0)
+                if options.degrees:
+                    length = log_length(graph, task, run_of_graph, any_hidden)
+                    run_source = axpy(length, load(shared.attention_degrees, 2 * layer * A, A), source)
+                hidden = attention_hidden(shared, per_query, query, layer, relation, run_source, A)
                 d_logit = total(d_message * product) * alpha * (np.float32(1.0) - alpha)
                 d_hidden = where_positive(hidden, d_logit * attention)
                 d_source = d_source + d_hidden
@@ -295,10 +314,20 @@ def _backward_messages(
                     store(gradient.relation_weight, place, load(gradient.relation_weight, place, D) + d_product * x)
                     place = (first_relation + relation) * A
                     store(gradient.relation_bias, place, load(gradient.relation_bias, place, A) + d_hidden)
+                    if options.degrees:
+                        place = 2 * shared_place * A
+                        store(
+                            d_shared.attention_degrees, place, axpy(length, d_hidden, load(d_shared.attention_degrees, place, A))
+                        )
             run += 1
+            run_of_graph += 1
         if not is_source_known:
             continue
         store(d_source_row, 0, d_source)
+        if is_training and options.degrees:
+            place = (2 * shared_place + 1) * A
+            degree = ws.log_degrees[node]
+            store(d_shared.attention_degrees, place, axpy(degree, d_source, load(d_shared.attention_degrees, place, A)))
         for column in range(D if is_training else 0):
             place = (shared_place * D + column) * A
             store(d_shared.source, place, axpy(x_row[column], d_source, load(d_shared.source, place, A)))
@@ -343,6 +372,8 @@ def backward(
             edge_derivatives(query, layer, shared, per_query, options, ws, edge_values, D)
             if layer == 0:
                 return
-        _backward_messages(query, layer, shared, transposed, per_query, options, ws, d_shared, gradient, is_training, D, A)
+        _backward_messages(
+            graph, task, query, layer, shared, transposed, per_query, options, ws, d_shared, gradient, is_training, D, A
+        )
     if ws.is_active[0]:
         store(gradient.head_state, query * D, load(ws.d_states, 0, D))

@@ -6,11 +6,13 @@ D width, A attention width, I = D · (1 + number of aggregates) inputs of the no
 
 Layer l, for a sender u and its edges (u, r, v):
     x_u = h_u · σ(p · h_u + p₀)                          (gated; else x_u = h_u)
-    α_ur = σ(a · relu(S x_u + b_r(q)) + c)
+    α_ur = σ(a · relu(S x_u + b_r(q) + s₀ log(1 + n_ur) + s₁ log(1 + n_u)) + c)      (s only with degrees)
     m_ur = α_ur (x_u ⊙ w_r(q) + o_r(q))                  (o_r only with additive messages)
 Node update, for every node v reached so far:
-    h'_v = h_v + relu(norm(W [h_v; c(Σ m); mean m; max m] + b)),  c(x) = x / √(1 + |x|),
-    norm(z) = g ⊙ (z − mean z) / √(var z + ε) + g₀
+    h'_v = h_v + relu(norm(W [h_v; c(Σ m); mean m; max m] + b + t₀ log(1 + n_v) + t₁ log(1 + m_v))),  c(x) = x / √(1 + |x|),
+    norm(z) = g ⊙ (z − mean z) / √(var z + ε) + g₀                                    (t only with degrees)
+n_u is the number of edges of u, n_ur of those with relation r, hidden ones aside; m_v is the number of messages that arrived. The
+mean is over the messages that arrived, or with degrees over 1 + n_v edges, those without a message counting as 0.
 """
 
 from __future__ import annotations
@@ -57,19 +59,72 @@ def uniform(seed: int, number: int) -> float:
 
 @inlined
 def attention_hidden(shared: Shared, per_query: PerQuery, query: int, layer: int, relation: int, source: Any, A: int) -> Any:
-    """relu(S x_u + b_r(q)), given S x_u."""
+    """relu(… + b_r(q)), given all that does not depend on the query."""
     num_layers, num_relations = per_query.relation_bias.shape[1], per_query.relation_bias.shape[2]
     place = ((query * num_layers + layer) * num_relations + relation) * A
     return positive(source + load(per_query.relation_bias, place, A))
 
 
 @inlined
-def source_projection(shared: Shared, layer: int, x: Floats, D: int, A: int) -> Any:
-    """S x_u of the vector in `x` [D]."""
+def source_projection(
+    shared: Shared, layer: int, node: int, x: Floats, options: Options, workspace: Workspace, D: int, A: int
+) -> Any:
+    """S x_u + s₁ log(1 + n_u) of a node u, given x_u [D]."""
     projected = splat(0.0, A)
     for column in range(D):
         projected = axpy(x[column], load(shared.source, (layer * D + column) * A, A), projected)
+    if options.degrees:
+        projected = axpy(workspace.log_degrees[node], load(shared.attention_degrees, (2 * layer + 1) * A, A), projected)
     return projected
+
+
+@inlined
+def log_count(count: int) -> float:
+    """log(1 + count) in float32."""
+    return np.float32(math.log(np.float32(1 + count)))
+
+
+@inlined
+def log_length(graph: RunGraph, task: Task, run: int, any_hidden: bool) -> float:
+    """log(1 + n_ur): the number of edges of a run, without hidden ones."""
+    start, end = graph.run_starts[run], graph.run_starts[run + 1]
+    return log_count(end - start - (count_hidden(task.hidden, start, end) if any_hidden else 0))
+
+
+@inlined
+def has_hidden(graph: RunGraph, task: Task, entity: int) -> bool:
+    """Whether some edges of an entity are hidden."""
+    first, last = graph.run_offsets[entity], graph.run_offsets[entity + 1]
+    return count_hidden(task.hidden, graph.run_starts[first], graph.run_starts[last]) > 0
+
+
+@inlined
+def add_degrees(z: Any, layer: int, node: int, shared: Shared, workspace: Workspace, D: int) -> Any:
+    """z + t₀ log(1 + n_v) + t₁ log(1 + m_v) of a node v."""
+    num_messages = workspace.counts[workspace.row_starts[layer + 1] + node]
+    z = axpy(workspace.log_degrees[node], load(shared.state_degrees, 2 * layer * D, D), z)
+    return axpy(log_count(num_messages), load(shared.state_degrees, (2 * layer + 1) * D, D), z)
+
+
+@inlined
+def share_of_message(workspace: Workspace, row: int, node: int, options: Options) -> float:
+    """The weight of each message in the mean."""
+    if options.degrees:
+        return np.float32(1.0) / (np.float32(1.0) + workspace.degrees[node])
+    return np.float32(1.0 / max(workspace.counts[row], 1))
+
+
+@inlined
+def _begin_node(graph: RunGraph, task: Task, node: int, entity: int, options: Options, workspace: Workspace) -> None:
+    """Number an entity that is reached for the first time."""
+    workspace.slots[entity] = node
+    workspace.nodes[node] = entity
+    if options.degrees:
+        start = graph.run_starts[graph.run_offsets[entity]]
+        end = graph.run_starts[graph.run_offsets[entity + 1]]
+        num_hidden = count_hidden(task.hidden, start, end)
+        workspace.degrees[node] = end - start - num_hidden
+        workspace.log_degrees[node] = log_count(end - start - num_hidden) if num_hidden else graph.log_degrees[entity]
 
 
 @inlined
@@ -104,14 +159,18 @@ def _send(
         if options.gate:
             x = sigmoid(ws.priorities[node] + shared.priority_bias[layer]) * x
         store(x_row, 0, x)
-        source = source_projection(shared, layer, x_row, D, A)
+        source = source_projection(shared, layer, node, x_row, options, ws, D, A)
         entity = ws.nodes[node]
         first_run, last_run = graph.run_offsets[entity], graph.run_offsets[entity + 1]
         degree = graph.run_starts[last_run] - graph.run_starts[first_run]
-        any_hidden = count_hidden(task.hidden, graph.run_starts[first_run], graph.run_starts[last_run]) > 0
+        any_hidden = has_hidden(graph, task, entity)
         for run in range(first_run, last_run):
             relation = graph.run_relations[run]
-            hidden = attention_hidden(shared, per_query, query, layer, relation, source, A)
+            run_source = source
+            if options.degrees:
+                length = log_length(graph, task, run, any_hidden)
+                run_source = axpy(length, load(shared.attention_degrees, 2 * layer * A, A), source)
+            hidden = attention_hidden(shared, per_query, query, layer, relation, run_source, A)
             logit = total(hidden * load(shared.attention, layer * A, A)) + shared.attention_bias[layer]
             alpha = sigmoid(logit)
             message = x * load(per_query.relation_weight, (first_relation + relation) * D, D)
@@ -132,12 +191,11 @@ def _send(
                 if target < 0:
                     target = num_reached
                     num_reached += 1
-                    ws.slots[tail] = target
-                    ws.nodes[target] = tail
+                    _begin_node(graph, task, target, tail, options, ws)
                     _start_rows(ws, next_row + target, next_row + target + 1, options.max, D)
                 place = (next_row + target) * D
                 store(ws.sums, place, load(ws.sums, place, D) + message)
-                if options.mean or options.max:
+                if options.mean or options.max or options.degrees:
                     ws.counts[next_row + target] += 1
                 if options.max:
                     raise_maximum(ws.maxima, ws.owners, place, message, num_runs)
@@ -168,7 +226,7 @@ def gather_inputs(
     store(inputs, place + D, messages / root(splat(1.0, D) + absolute(messages)))
     place += 2 * D
     if options.mean:
-        store(inputs, place, np.float32(1.0 / max(count, 1)) * messages)
+        store(inputs, place, share_of_message(ws, row, node, options) * messages)
         place += D
     if options.max:
         largest = splat(0.0, D)
@@ -205,6 +263,8 @@ def _finish_node(
 ) -> None:
     """h'_v from W x + b, and its priority in the next layer."""
     ws = workspace
+    if options.degrees:
+        z = add_degrees(z, layer, node, shared, ws, D)
     normal, _ = centred(z, options.epsilon, D)
     state = positive(normal * load(shared.norm_gain, layer * D, D) + load(shared.norm_bias, layer * D, D))
     if node < num_before:
@@ -273,8 +333,7 @@ def forward(
     """Run all layers; give how many nodes are reached, or -1 if the workspace is too small for what `needed` then says."""
     ws = workspace
     num_layers = shared.weight.shape[0]
-    ws.slots[task.head] = 0
-    ws.nodes[0] = task.head
+    _begin_node(graph, task, 0, task.head, options, ws)
     state = load(per_query.head_state, query * D, D)
     store(ws.states, 0, state)
     ws.priorities[0] = total(state * load(shared.priority, 0, D))

@@ -18,6 +18,8 @@ class Workspace(NamedTuple):
 
     slots: Int32s  # [E] number of an entity among the reached nodes, -1: not reached
     nodes: Int32s  # [nodes] entity of a node
+    degrees: Floats  # [nodes] number of edges, without hidden ones
+    log_degrees: Floats  # [nodes] log(1 + that number)
     priorities: Floats  # [nodes]
     scores: Floats  # [nodes] score, later its gradient
     row_starts: Int64s  # [L+2] first row of every layer
@@ -63,6 +65,8 @@ def make_workspace(num_entities: int, num_layers: int, width: int, capacity: Cap
     return Workspace(
         slots=np.full(num_entities, -1, dtype=np.int32),
         nodes=np.empty(rows, dtype=np.int32),
+        degrees=floats(rows),
+        log_degrees=floats(rows),
         priorities=floats(rows),
         scores=floats(rows),
         row_starts=np.zeros(num_layers + 2, dtype=np.int64),

@@ -60,6 +60,7 @@ def options_of(settings: PropagationSettings, *, drop: float = 0.0) -> Options:
         int(settings.has_max),
         int(settings.additive),
         int(settings.counts),
+        int(settings.degrees),
         settings.norm_epsilon,
         drop,
     )
@@ -271,10 +272,17 @@ class Propagation(nn.Module):
         self.attention_bias = zeros(L)
         self.priority = normal(L, D, std=D**-0.5)
         self.priority_bias = nn.Parameter(torch.full((L,), 1.0))
+        self.attention_degrees, self.state_degrees = self._degree_weights(L, D, A)
         self.readout = normal(D, D, std=0.5 * D**-0.5)
         self.readout_bias = normal(D, std=D**-0.5)
         self.unreached = zeros(R)
         self.feature_weight = zeros(R, 3)
+
+    def _degree_weights(self, num_layers: int, width: int, attention_width: int) -> tuple[Tensor, Tensor]:
+        """The weights of numbers of edges; without them empty tensors that are no parameters."""
+        if not self.settings.degrees:
+            return torch.zeros(0, 2, attention_width), torch.zeros(0, 2, width)
+        return nn.Parameter(torch.zeros(num_layers, 2, attention_width)), nn.Parameter(torch.zeros(num_layers, 2, width))
 
     def shared(self) -> Shared:
         """The parameters that all queries share, as tensors."""

@@ -32,6 +32,7 @@ class Options(NamedTuple):
     max: int
     additive: int
     features: int
+    degrees: int
     epsilon: float  # of the norm
     drop: float  # probability that a query does not see an edge
 
@@ -48,6 +49,8 @@ class Shared(NamedTuple):
     attention_bias: Array  # c [L]
     priority: Array  # p [L, D]
     priority_bias: Array  # p₀ [L]
+    attention_degrees: Array  # of log(1 + edges of u with r) and log(1 + edges of u) [L, 2, A]; empty without degrees
+    state_degrees: Array  # of log(1 + edges of v) and log(1 + messages) [L, 2, D]; empty without degrees
 
 
 class Transposed(NamedTuple):
