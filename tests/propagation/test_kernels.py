@@ -8,12 +8,13 @@ import torch
 
 from benchmarks import plain_propagation
 from hopwalk.config.settings import PropagationSettings
+from hopwalk.data.relation_ids import RelationIds
 from hopwalk.data.triples import Triples
 from hopwalk.propagation.forward import uniform
 from hopwalk.propagation.graph import RunGraph, build_run_graph, kept_edge, num_kept
 from hopwalk.propagation.model import Engine, Propagation
 from hopwalk.propagation.parameters import Tasks
-from hopwalk.propagation.queries import plain_tasks
+from hopwalk.propagation.queries import hidden_positions, plain_tasks
 
 E, R = 40, 3
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -159,6 +160,20 @@ def test_hidden_edges_carry_no_message():
     assert model.score_all(engine, plain_tasks(np.array([0]), np.array([1])))[1].tolist() == [3]
     edge = [np.array([position]) for position in range(len(graph.tails)) if graph.tails[position] == 2]
     assert model.score_all(engine, plain_tasks(np.array([0]), np.array([1]), edge))[1].tolist() == [2]
+
+
+@pytest.mark.parametrize("name", ["mean", "degrees and mean"])
+def test_hidden_facts_are_a_graph_without_them(name: str):
+    """Numbers of edges must not tell that an edge is hidden: a training query would find its answer by it."""
+    settings, random = settings_of(name), np.random.default_rng(3)
+    rows = np.unique(np.stack([random.integers(0, size, 90) for size in (E, R, E)], axis=1), axis=0).astype(np.int32)
+    facts = Triples(*rows.T.copy())
+    is_hidden = random.random(len(facts)) < 0.1
+    graph, model, nothing = build_run_graph(facts, E, R), model_of(settings), np.zeros(E, dtype=np.int32)
+    hidden = hidden_positions(graph, [facts[is_hidden]], RelationIds(R))
+    scores, _ = model.score_all(Engine(graph, settings, 1), plain_tasks(np.arange(E), nothing, hidden * E))
+    rest = Engine(build_run_graph(facts[~is_hidden], E, R), settings, 1)
+    assert np.allclose(scores, model.score_all(rest, plain_tasks(np.arange(E), nothing))[0], atol=1e-5)
 
 
 def model_of_relations(num_directed: int, settings: PropagationSettings) -> Propagation:
