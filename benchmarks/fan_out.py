@@ -38,7 +38,8 @@ def trimmed(graph: RunGraph, fan_out: int) -> RunGraph:
     is_first[1:] = (np.diff(sources) != 0) | (np.diff(relations) != 0)
     starts = np.flatnonzero(is_first)
     run_offsets = np.append(0, np.cumsum(np.bincount(sources[starts], minlength=graph.num_entities)))
-    return RunGraph(run_offsets, relations[starts], np.append(starts, len(kept)), graph.tails[kept], graph.log_degrees)
+    run_starts, logs = np.append(starts, len(kept)), (graph.log_degrees, graph.log_counts)
+    return RunGraph(run_offsets, relations[starts], run_starts, graph.tails[kept], *logs)
 
 
 def measure(scorer: PropagationScorer, dataset: Dataset, num_queries: int) -> tuple[float, float]:

@@ -17,7 +17,6 @@ from hopwalk.propagation.forward import (
     four_products,
     gather_inputs,
     has_hidden,
-    log_count,
     log_length,
     share_of_message,
     sigmoid,
@@ -120,14 +119,14 @@ def _backward_scores(
 
 @inlined
 def _backward_norm(
-    z: Any, node: int, layer: int, query: int, weight: float, shared: Shared, options: Options, workspace: Workspace,
-    d_shared: Shared, is_training: bool, D: int,
+    z: Any, graph: RunGraph, node: int, layer: int, query: int, weight: float, shared: Shared, options: Options,
+    workspace: Workspace, d_shared: Shared, is_training: bool, D: int,
 ) -> Any:  # fmt: skip
     """The gradient of W x + b of one node; `weight` 0 for the rows that only fill a block up."""
     row = workspace.row_starts[layer + 1] + node
     place = (query * shared.weight.shape[0] + layer) * D
     if options.degrees:
-        z = add_degrees(z, layer, node, shared, workspace, D)
+        z = add_degrees(z, graph, layer, node, shared, workspace, D)
     normal, scale = centred(z, options.epsilon, D)
     gain = load(shared.norm_gain, layer * D, D)
     output = normal * gain + load(shared.norm_bias, layer * D, D)
@@ -142,9 +141,9 @@ def _backward_norm(
         store(d_shared.bias, place, load(d_shared.bias, place, D) + d_z)
         if options.degrees:
             first, second = 2 * place, 2 * place + D
-            num_messages = workspace.counts[row]
+            log_messages = graph.log_counts[workspace.counts[row]]
             store(d_shared.state_degrees, first, axpy(workspace.log_degrees[node], d_z, load(d_shared.state_degrees, first, D)))
-            store(d_shared.state_degrees, second, axpy(log_count(num_messages), d_z, load(d_shared.state_degrees, second, D)))
+            store(d_shared.state_degrees, second, axpy(log_messages, d_z, load(d_shared.state_degrees, second, D)))
     return d_z
 
 
@@ -173,8 +172,8 @@ def _backward_inputs(
 
 @compiled
 def _backward_nodes(
-    query: int, layer: int, num_before: int, num_nodes: int, shared: Shared, transposed: Transposed, options: Options,
-    workspace: Workspace, d_shared: Shared, is_training: bool, D: int,
+    graph: RunGraph, query: int, layer: int, num_before: int, num_nodes: int, shared: Shared, transposed: Transposed,
+    options: Options, workspace: Workspace, d_shared: Shared, is_training: bool, D: int,
 ) -> None:  # fmt: skip
     """Backward of the node update, for the nodes whose gradient is not 0. W x is computed again: most nodes have none."""
     ws = workspace
@@ -202,10 +201,10 @@ def _backward_nodes(
         for number in range(BLOCK):
             gather_inputs(ws, layer, found[number], num_before, options, inputs, number * num_inputs, D)
         z0, z1, z2, z3 = four_products(shared.weight, layer * num_inputs, inputs, 0, num_inputs, bias, D)
-        d0 = _backward_norm(z0, found[0], layer, query, 1.0, shared, options, ws, d_shared, is_training, D)
-        d1 = _backward_norm(z1, found[1], layer, query, count > 1, shared, options, ws, d_shared, is_training, D)
-        d2 = _backward_norm(z2, found[2], layer, query, count > 2, shared, options, ws, d_shared, is_training, D)
-        d3 = _backward_norm(z3, found[3], layer, query, count > 3, shared, options, ws, d_shared, is_training, D)
+        d0 = _backward_norm(z0, graph, found[0], layer, query, 1.0, shared, options, ws, d_shared, is_training, D)
+        d1 = _backward_norm(z1, graph, found[1], layer, query, count > 1, shared, options, ws, d_shared, is_training, D)
+        d2 = _backward_norm(z2, graph, found[2], layer, query, count > 2, shared, options, ws, d_shared, is_training, D)
+        d3 = _backward_norm(z3, graph, found[3], layer, query, count > 3, shared, options, ws, d_shared, is_training, D)
         for column in range(num_inputs if is_training else 0):
             place = (first_weight + column) * D
             d_weight = axpy(inputs[column], d0, load(d_shared.weight, place, D))
@@ -255,7 +254,7 @@ def _backward_messages(
     shared_place = query * num_layers + layer
     attention = load(shared.attention, layer * A, A)
     priority = load(shared.priority, layer * D, D)
-    d_attention, d_priority = splat(0.0, A), splat(0.0, D)
+    d_attention, d_lengths, d_degrees, d_priority = splat(0.0, A), splat(0.0, A), splat(0.0, A), splat(0.0, D)
     d_attention_bias, d_priority_bias = np.float32(0.0), np.float32(0.0)
     x_row = ws.scratch[:D]
     d_source_row = ws.scratch[D : D + A]
@@ -314,20 +313,14 @@ def _backward_messages(
                     store(gradient.relation_weight, place, load(gradient.relation_weight, place, D) + d_product * x)
                     place = (first_relation + relation) * A
                     store(gradient.relation_bias, place, load(gradient.relation_bias, place, A) + d_hidden)
-                    if options.degrees:
-                        place = 2 * shared_place * A
-                        store(
-                            d_shared.attention_degrees, place, axpy(length, d_hidden, load(d_shared.attention_degrees, place, A))
-                        )
+                    d_lengths = axpy(length, d_hidden, d_lengths)
             run += 1
             run_of_graph += 1
         if not is_source_known:
             continue
         store(d_source_row, 0, d_source)
         if is_training and options.degrees:
-            place = (2 * shared_place + 1) * A
-            degree = ws.log_degrees[node]
-            store(d_shared.attention_degrees, place, axpy(degree, d_source, load(d_shared.attention_degrees, place, A)))
+            d_degrees = axpy(ws.log_degrees[node], d_source, d_degrees)
         for column in range(D if is_training else 0):
             place = (shared_place * D + column) * A
             store(d_shared.source, place, axpy(x_row[column], d_source, load(d_shared.source, place, A)))
@@ -346,6 +339,9 @@ def _backward_messages(
     if is_training:
         store(d_shared.attention, shared_place * A, d_attention)
         store(d_shared.priority, shared_place * D, d_priority)
+        if options.degrees:
+            store(d_shared.attention_degrees, 2 * shared_place * A, d_lengths)
+            store(d_shared.attention_degrees, (2 * shared_place + 1) * A, d_degrees)
         d_shared.attention_bias[query, layer] = d_attention_bias
         d_shared.priority_bias[query, layer] = d_priority_bias
 
@@ -367,7 +363,7 @@ def backward(
         layer = shared.weight.shape[0] - 1 - step
         num_before = ws.row_starts[layer + 1] - ws.row_starts[layer]
         num_after = ws.row_starts[layer + 2] - ws.row_starts[layer + 1]
-        _backward_nodes(query, layer, num_before, num_after, shared, transposed, options, ws, d_shared, is_training, D)
+        _backward_nodes(graph, query, layer, num_before, num_after, shared, transposed, options, ws, d_shared, is_training, D)
         if not is_training:
             edge_derivatives(query, layer, shared, per_query, options, ws, edge_values, D)
             if layer == 0:

@@ -79,16 +79,10 @@ def source_projection(
 
 
 @inlined
-def log_count(count: int) -> float:
-    """log(1 + count) in float32."""
-    return np.float32(math.log(np.float32(1 + count)))
-
-
-@inlined
 def log_length(graph: RunGraph, task: Task, run: int, any_hidden: bool) -> float:
     """log(1 + n_ur): the number of edges of a run, without hidden ones."""
     start, end = graph.run_starts[run], graph.run_starts[run + 1]
-    return log_count(end - start - (count_hidden(task.hidden, start, end) if any_hidden else 0))
+    return graph.log_counts[end - start - (count_hidden(task.hidden, start, end) if any_hidden else 0)]
 
 
 @inlined
@@ -99,11 +93,11 @@ def has_hidden(graph: RunGraph, task: Task, entity: int) -> bool:
 
 
 @inlined
-def add_degrees(z: Any, layer: int, node: int, shared: Shared, workspace: Workspace, D: int) -> Any:
+def add_degrees(z: Any, graph: RunGraph, layer: int, node: int, shared: Shared, workspace: Workspace, D: int) -> Any:
     """z + t₀ log(1 + n_v) + t₁ log(1 + m_v) of a node v."""
-    num_messages = workspace.counts[workspace.row_starts[layer + 1] + node]
+    log_messages = graph.log_counts[workspace.counts[workspace.row_starts[layer + 1] + node]]
     z = axpy(workspace.log_degrees[node], load(shared.state_degrees, 2 * layer * D, D), z)
-    return axpy(log_count(num_messages), load(shared.state_degrees, (2 * layer + 1) * D, D), z)
+    return axpy(log_messages, load(shared.state_degrees, (2 * layer + 1) * D, D), z)
 
 
 @inlined
@@ -122,9 +116,8 @@ def _begin_node(graph: RunGraph, task: Task, node: int, entity: int, options: Op
     if options.degrees:
         start = graph.run_starts[graph.run_offsets[entity]]
         end = graph.run_starts[graph.run_offsets[entity + 1]]
-        num_hidden = count_hidden(task.hidden, start, end)
-        workspace.degrees[node] = end - start - num_hidden
-        workspace.log_degrees[node] = log_count(end - start - num_hidden) if num_hidden else graph.log_degrees[entity]
+        degree = end - start - count_hidden(task.hidden, start, end)
+        workspace.degrees[node], workspace.log_degrees[node] = degree, graph.log_counts[degree]
 
 
 @inlined
@@ -259,12 +252,20 @@ def centred(z: Any, epsilon: float, D: int) -> Any:
 
 @inlined
 def _finish_node(
-    z: Any, layer: int, node: int, num_before: int, shared: Shared, options: Options, workspace: Workspace, D: int
+    z: Any,
+    graph: RunGraph,
+    layer: int,
+    node: int,
+    num_before: int,
+    shared: Shared,
+    options: Options,
+    workspace: Workspace,
+    D: int,
 ) -> None:
     """h'_v from W x + b, and its priority in the next layer."""
     ws = workspace
     if options.degrees:
-        z = add_degrees(z, layer, node, shared, ws, D)
+        z = add_degrees(z, graph, layer, node, shared, ws, D)
     normal, _ = centred(z, options.epsilon, D)
     state = positive(normal * load(shared.norm_gain, layer * D, D) + load(shared.norm_bias, layer * D, D))
     if node < num_before:
@@ -276,7 +277,7 @@ def _finish_node(
 
 @compiled
 def _update_nodes(
-    layer: int, num_before: int, num_nodes: int, shared: Shared, options: Options, workspace: Workspace, D: int
+    graph: RunGraph, layer: int, num_before: int, num_nodes: int, shared: Shared, options: Options, workspace: Workspace, D: int
 ) -> None:
     """The new state of every node."""
     num_inputs = shared.weight.shape[1]
@@ -288,13 +289,13 @@ def _update_nodes(
             gather_inputs(workspace, layer, min(node + number, last), num_before, options, inputs, number * num_inputs, D)
         start = 0 if node < num_before else D  # new nodes have no state yet
         z0, z1, z2, z3 = four_products(shared.weight, layer * num_inputs, inputs, start, num_inputs, bias, D)
-        _finish_node(z0, layer, node, num_before, shared, options, workspace, D)
+        _finish_node(z0, graph, layer, node, num_before, shared, options, workspace, D)
         if node + 1 <= last:
-            _finish_node(z1, layer, node + 1, num_before, shared, options, workspace, D)
+            _finish_node(z1, graph, layer, node + 1, num_before, shared, options, workspace, D)
         if node + 2 <= last:
-            _finish_node(z2, layer, node + 2, num_before, shared, options, workspace, D)
+            _finish_node(z2, graph, layer, node + 2, num_before, shared, options, workspace, D)
         if node + 3 <= last:
-            _finish_node(z3, layer, node + 3, num_before, shared, options, workspace, D)
+            _finish_node(z3, graph, layer, node + 3, num_before, shared, options, workspace, D)
 
 
 @compiled
@@ -360,7 +361,7 @@ def forward(
         num_nodes = _send(graph, task, query, layer, num_before, shared, per_query, options, ws, D, A)
         num_runs = ws.sender_run_ends[first + count - 1]
         num_edges = ws.run_ends[num_runs - 1] if num_runs else 0
-        _update_nodes(layer, num_before, num_nodes, shared, options, ws, D)
+        _update_nodes(graph, layer, num_before, num_nodes, shared, options, ws, D)
     ws.row_starts[num_layers + 1] = ws.row_starts[num_layers] + num_nodes
     _score_nodes(graph, task, query, num_nodes, per_query, options, ws, D)
     return num_nodes

@@ -46,6 +46,7 @@ class RunGraph(NamedTuple):
     run_starts: Int64s
     tails: Int32s
     log_degrees: Floats  # log(1 + number of edges) of every node [E]
+    log_counts: Floats  # log(1 + n) for n from 0 to the most edges of a node, to be looked up
 
     @property
     def num_entities(self) -> int:
@@ -71,7 +72,8 @@ def build_run_graph(facts: Triples, num_entities: int, num_relations: int) -> Ru
     np.cumsum(np.bincount(sources[starts], minlength=num_entities), out=run_offsets[1:])
     run_starts = np.append(starts, len(sources)).astype(np.int64)
     degrees = np.diff(run_starts[run_offsets])
-    return RunGraph(run_offsets, links[starts], run_starts, targets, np.log1p(degrees).astype(np.float32))
+    log_counts = np.log1p(np.arange(degrees.max(initial=0) + 1)).astype(np.float32)
+    return RunGraph(run_offsets, links[starts], run_starts, targets, log_counts[degrees], log_counts)
 
 
 @inlined
