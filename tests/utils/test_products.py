@@ -82,3 +82,19 @@ def test_a_rounded_layer_has_the_values_and_gradients_of_a_linear_layer_to_the_p
         assert float((one.grad - other.grad).norm() / one.grad.norm()) < 0.01
     values, near = (linear(exact[0], exact[1], is_rounded=is_rounded).detach() for is_rounded in (False, True))
     assert 0 < float((values - near).norm() / values.norm()) < 0.01
+
+
+@pytest.mark.parametrize("num_rows", [3, 128, 129, 300])
+def test_products_without_gradients_have_few_shapes_and_the_same_values(num_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, weight, bias, shapes = torch.rand(num_rows, 20), torch.rand(30, 20), torch.rand(30), []
+    exact = torch.nn.functional.linear
+
+    def spy(vectors: torch.Tensor, *others: torch.Tensor | None) -> torch.Tensor:
+        shapes.append(len(vectors))
+        return exact(vectors, *others)
+
+    monkeypatch.setattr(products.functional, "linear", spy)
+    with torch.no_grad():
+        torch.testing.assert_close(linear(vectors, weight, bias), vectors @ weight.t() + bias)
+    assert shapes == [rounded_up(num_rows)]
+    assert len(linear(vectors, weight)) == num_rows and shapes[-1] == num_rows  # training rounds up by itself

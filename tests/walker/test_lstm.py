@@ -31,3 +31,14 @@ def test_gradient():
     assert torch.autograd.gradcheck(lambda x, h, c: layer(x, (h, c), rows), (values(3, 16), values(2, 4), values(2, 4)))
     assert torch.autograd.gradcheck(lambda x, h, c: layer(x, (h, c)), (values(2, 16), values(2, 4), values(2, 4)))
     assert torch.autograd.gradcheck(layer, (values(2, 16),))
+
+
+def test_states_without_gradients_are_those_of_training() -> None:
+    layer, rows = LSTMLayer(3, 4), torch.tensor([1, 0, 1])
+    before, inputs = (torch.rand(2, 4), torch.rand(2, 4)), torch.rand(3, 3)
+    trained = layer(layer.input(inputs), before, rows)
+    with torch.no_grad():
+        asked = layer(layer.input(inputs), before, rows)
+        started = layer(layer.input(inputs))
+    for one, other in zip(trained + layer(layer.input(inputs)), asked + started, strict=True):
+        torch.testing.assert_close(one, other)

@@ -21,6 +21,8 @@ from hopwalk.data.known_answers import KnownAnswers
 from hopwalk.data.triples import Ids, Triples
 from hopwalk.errors import DivergedError
 from hopwalk.learning.reached import ReachedScores
+from hopwalk.utils.memory import kept_memory
+from hopwalk.utils.products import fast_products
 
 Floats = NDArray[np.float64]
 AllScores = NDArray[np.float32] | ReachedScores  # of Q queries: a table [Q, E] where -inf is not reached, or what walks reach
@@ -98,7 +100,8 @@ def rank_answers(
         batch = queries[pair_rows[first : first + pairs_at_once]]
         start, end = np.searchsorted(row_of_query, [first, first + len(batch)])
         query_rows, rows = order[start:end], row_of_query[start:end] - first
-        scores = score_all_tails(batch.heads, batch.relations)
+        with fast_products(), kept_memory():
+            scores = score_all_tails(batch.heads, batch.relations)
         higher, equal = _compare(scores, batch, rows, queries.tails[query_rows], known, num_entities)
         ranks.optimistic[query_rows], ranks.pessimistic[query_rows] = higher + 1, higher + equal + 1
         first += len(batch)

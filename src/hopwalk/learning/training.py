@@ -22,6 +22,7 @@ from hopwalk.errors import DivergedError
 from hopwalk.learning.callbacks import Callback, Forecast
 from hopwalk.learning.run import FINISHED, INTERRUPTED, Run
 from hopwalk.utils.arrays import ArrayFile, save_arrays
+from hopwalk.utils.memory import kept_memory
 from hopwalk.utils.products import fast_products
 
 SECONDS_BETWEEN_CHECKPOINTS = 20.0
@@ -142,7 +143,7 @@ class _Training:
         epoch, start = self._progress.epoch + 1, time.perf_counter()
         self._model.train()
         generator = torch.Generator().manual_seed(_seed_of_epoch(self._learner.seed, epoch))
-        with fast_products():
+        with fast_products(), kept_memory():
             means = self._learner.learn(epoch, generator, lambda *values: self._on_batch(epoch, *values))
         self._progress.epoch = epoch
         self._progress.seconds += time.perf_counter() - start

@@ -4,8 +4,9 @@ torch hands float32 products to oneDNN only if it may round their factors to bfl
 bfloat16 do not round: there the products have the precision of float32, in about half the time (docs/benchmarks.md). A trial
 product tells. Where it is rounded, as on Intel's processors with AMX, nothing is changed.
 
-oneDNN keeps code and memory for each of the last thousand shapes, up to two megabytes a shape. So what training multiplies has
-few shapes: numbers of rows that differ from batch to batch are rounded up. Ranking, whose shapes all differ, stays with MKL.
+oneDNN keeps code and memory for each of the last thousand shapes, up to two megabytes a shape. So what training and ranking
+multiply has few shapes: numbers of rows that differ from batch to batch are rounded up. Asking stays with MKL: the setting is the
+process's, and questions may come in several threads.
 
 A layer may also round the factors of its products to bfloat16 itself, as mixed-precision training does: half the time again on
 processors with AVX-512 BF16.
@@ -74,11 +75,18 @@ def is_exact() -> bool:
 
 
 def linear(vectors: Tensor, weight: Tensor, bias: Tensor | None = None, *, is_rounded: bool = False) -> Tensor:
-    """`vectors @ weight.T + bias`; with `is_rounded` factors, product and gradients have the 8 bits of precision of bfloat16."""
-    if not is_rounded:
+    """`vectors @ weight.T + bias`; with `is_rounded` factors, product and gradients have the 8 bits of precision of bfloat16.
+
+    Without gradients, rows of zeros are added meanwhile, so that products have few shapes; training takes care of its own.
+    """
+    if is_rounded:
+        products: Tensor = _RoundedLinear.apply(vectors, weight, bias)  # type: ignore[no-untyped-call]
+        return products
+    num_rows = len(vectors)
+    if torch.is_grad_enabled() or num_rows == rounded_up(num_rows):
         return functional.linear(vectors, weight, bias)
-    products: Tensor = _RoundedLinear.apply(vectors, weight, bias)  # type: ignore[no-untyped-call]
-    return products
+    padded = functional.pad(vectors, (0, 0, 0, rounded_up(num_rows) - num_rows))
+    return functional.linear(padded, weight, bias)[:num_rows]
 
 
 class _RoundedLinear(torch.autograd.Function):

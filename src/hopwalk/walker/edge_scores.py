@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hopwalk.utils.products import linear
 from hopwalk.walker import ragged
 
 DENSE_WORK = 16  # a matrix product computes this many products in the time that picking takes for one
@@ -35,7 +36,7 @@ class _Dense(torch.autograd.Function):
         starts = torch.arange(len(vectors)) * len(table)
         places = ragged.repeat_per_row(starts, offsets).add_(columns)
         ctx.save_for_backward(vectors, table, places)
-        return (vectors @ table.t()).view(-1).index_select(0, places)
+        return linear(vectors, table).reshape(-1).index_select(0, places)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:

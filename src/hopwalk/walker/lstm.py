@@ -47,8 +47,11 @@ class LSTMLayer(nn.Module):
 
 
 def _cell(from_input: Tensor, from_h: Tensor | None, c: Tensor) -> State:
-    states: State = _Cell.apply(from_input, from_h, c)  # type: ignore[no-untyped-call]
-    return states
+    """`(h', c')` of what the products gave; without gradients their memory is used again."""
+    if torch.is_grad_enabled():
+        states: State = _Cell.apply(from_input, from_h, c)  # type: ignore[no-untyped-call]
+        return states
+    return _next_state(from_input if from_h is None else from_h.add_(from_input), c)[:2]
 
 
 def _tanh_(values: Tensor) -> Tensor:
@@ -56,20 +59,26 @@ def _tanh_(values: Tensor) -> Tensor:
     return values.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
+def _next_state(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`h' = σ(o) tanh(c')`, `c' = σ(f) c + σ(i) tanh(g)` and `tanh(c')`; `gates` [i, f, g, o] become their values, in place."""
+    size = c.shape[1]
+    gates[:, 2 * size : 3 * size].mul_(2)  # tanh(x) = 2 σ(2x) − 1, so that one σ serves all four
+    i, f, g, o = gates.sigmoid_().chunk(4, dim=1)
+    g.mul_(2).sub_(1)
+    next_c = torch.addcmul(f * c, i, g)
+    tanh_c = _tanh_(next_c.clone())
+    return o * tanh_c, next_c, tanh_c
+
+
 class _Cell(torch.autograd.Function):
-    """`c' = σ(f) c + σ(i) tanh(g)` and `h' = σ(o) tanh(c')`, where `from_input + from_h = [i, f, g, o]`; no `from_h` means 0."""
+    """`_next_state` of `from_input + from_h`, and its gradient; no `from_h` means 0."""
 
     @staticmethod
     def forward(ctx: Any, from_input: Tensor, from_h: Tensor | None, c: Tensor) -> State:
         gates = from_input.clone() if from_h is None else from_input + from_h
-        size = c.shape[1]
-        gates[:, 2 * size : 3 * size].mul_(2)  # tanh(x) = 2 σ(2x) − 1, so that one σ serves all four
-        i, f, g, o = gates.sigmoid_().chunk(4, dim=1)
-        g.mul_(2).sub_(1)
-        next_c = torch.addcmul(f * c, i, g)
-        tanh_c = _tanh_(next_c.clone())
+        next_h, next_c, tanh_c = _next_state(gates, c)
         ctx.save_for_backward(gates, c, tanh_c)
-        return o * tanh_c, next_c
+        return next_h, next_c
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
