@@ -34,8 +34,8 @@ def test_memory_is_kept_until_the_last_block_ends(libc: Libc) -> None:
         first.enter_context(kept_memory())
         second.enter_context(kept_memory())
         first.close()
-        assert libc.thresholds == {MMAP_THRESHOLD: KEPT_BYTES, TRIM_THRESHOLD: KEPT_BYTES} and not libc.trims
-    assert libc.thresholds == {MMAP_THRESHOLD: USUAL_BYTES, TRIM_THRESHOLD: USUAL_BYTES} and libc.trims == 1
+        assert (libc.thresholds, libc.trims) == ({MMAP_THRESHOLD: KEPT_BYTES, TRIM_THRESHOLD: KEPT_BYTES}, 0)
+    assert (libc.thresholds, libc.trims) == ({MMAP_THRESHOLD: USUAL_BYTES, TRIM_THRESHOLD: USUAL_BYTES}, 1)
 
 
 def test_memory_is_returned_after_an_error(libc: Libc) -> None:
