@@ -78,6 +78,8 @@ def filtered_answers(dataset: Dataset, split: str, *, complete: bool = False) ->
     return KnownAnswers(parts, len(dataset.entities), len(dataset.relations))
 
 
+@fast_products()
+@kept_memory()
 def rank_answers(
     score_all_tails: ScoreAllTails,
     queries: Triples,
@@ -100,8 +102,7 @@ def rank_answers(
         batch = queries[pair_rows[first : first + pairs_at_once]]
         start, end = np.searchsorted(row_of_query, [first, first + len(batch)])
         query_rows, rows = order[start:end], row_of_query[start:end] - first
-        with fast_products(), kept_memory():
-            scores = score_all_tails(batch.heads, batch.relations)
+        scores = score_all_tails(batch.heads, batch.relations)
         higher, equal = _compare(scores, batch, rows, queries.tails[query_rows], known, num_entities)
         ranks.optimistic[query_rows], ranks.pessimistic[query_rows] = higher + 1, higher + equal + 1
         first += len(batch)
