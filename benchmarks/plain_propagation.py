@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from hopwalk.propagation.graph import RunGraph, find_run, relation_count
+from hopwalk.propagation.graph import RunGraph
 from hopwalk.propagation.model import ALL_NODES, Propagation
 from hopwalk.propagation.parameters import PerQuery, Shared, Tasks
 
@@ -35,12 +35,13 @@ class Frontier:
 
 @dataclass(frozen=True)
 class Edges:
-    """Edges of one layer: rows of source and target among the nodes, relation and query [M]."""
+    """Edges of one layer: rows of source and target among the nodes, relation and query, and run of the graph [M]."""
 
     sources: Tensor
     relations: Tensor
     targets: Tensor
     queries: Tensor
+    runs: Ints
 
 
 def scores(model: Propagation, graph: RunGraph, tasks: Tasks, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
@@ -110,7 +111,7 @@ def _expand(graph: RunGraph, tasks: Tasks, frontier: Frontier, senders: Ints) ->
     hidden_queries = np.repeat(np.arange(len(tasks.heads)), np.diff(tasks.hidden_offsets))
     is_hidden = np.isin(queries[rows] * len(graph.tails) + edges, hidden_queries * len(graph.tails) + tasks.hidden)
     rows, edges = rows[~is_hidden], edges[~is_hidden]
-    relation_of_edge = graph.run_relations[np.searchsorted(graph.run_starts, edges, side="right") - 1]
+    runs = np.searchsorted(graph.run_starts, edges, side="right") - 1
     target_keys = queries[rows] * num_entities + graph.tails[edges]
     every = np.concatenate([frontier.keys(num_entities), target_keys])
     distinct, first_seen, inverse = np.unique(every, return_index=True, return_inverse=True)
@@ -119,30 +120,37 @@ def _expand(graph: RunGraph, tasks: Tasks, frontier: Frontier, senders: Ints) ->
     place[order] = np.arange(len(order))
     reached = distinct[order]
     targets = place[inverse[len(frontier.entities) :]]
-    columns = senders[rows], relation_of_edge.astype(np.int64), targets, queries[rows]
-    return Frontier(reached // num_entities, reached % num_entities), Edges(*map(torch.from_numpy, columns))
+    columns = senders[rows], graph.run_relations[runs].astype(np.int64), targets, queries[rows]
+    rows_of_sources, relations, rows_of_targets, queries_of = map(torch.from_numpy, columns)
+    return Frontier(reached // num_entities, reached % num_entities), Edges(
+        rows_of_sources, relations, rows_of_targets, queries_of, runs
+    )
 
 
 class _Degrees:
     """Numbers of edges, without hidden ones: of every node [N], and of the run of every edge."""
 
     def __init__(self, graph: RunGraph, tasks: Tasks, frontier: Frontier, dtype: torch.dtype) -> None:
-        self._graph, self._tasks, self._frontier, self._dtype = graph, tasks, frontier, dtype
+        self._graph, self._tasks, self._dtype = graph, tasks, dtype
         starts = graph.run_starts[graph.run_offsets]
         self.of_nodes = self._visible(starts[frontier.entities], starts[frontier.entities + 1], frontier.queries)
 
     def of_runs(self, edges: Edges) -> Tensor:
         """The number of edges that the source of each edge [M] has with its relation."""
-        entities = self._frontier.entities[edges.sources.numpy()]
-        pairs = zip(entities.tolist(), edges.relations.tolist(), strict=True)
-        runs = np.array([find_run(self._graph, entity, relation) for entity, relation in pairs], dtype=np.int64)
-        return self._visible(self._graph.run_starts[runs], self._graph.run_starts[runs + 1], edges.queries.numpy())
+        starts, ends = self._graph.run_starts[edges.runs], self._graph.run_starts[edges.runs + 1]
+        return self._visible(starts, ends, edges.queries.numpy())
 
     def _visible(self, starts: Ints, ends: Ints, queries: Ints) -> Tensor:
-        hidden = [_part(self._tasks.hidden, self._tasks.hidden_offsets, query) for query in queries.tolist()]
-        ranges = zip(starts.tolist(), ends.tolist(), hidden, strict=True)
-        counts = [end - start - int(((start <= one) & (one < end)).sum()) for start, end, one in ranges]
-        return torch.tensor(counts, dtype=self._dtype)
+        return torch.from_numpy(_num_visible(self._graph, self._tasks, starts, ends, queries)).to(self._dtype)
+
+
+def _num_visible(graph: RunGraph, tasks: Tasks, starts: Ints, ends: Ints, queries: Ints) -> Ints:
+    """The number of edges in each range of positions that its query sees [N]."""
+    hidden_queries = np.repeat(np.arange(len(tasks.heads)), np.diff(tasks.hidden_offsets))
+    hidden = hidden_queries * len(graph.tails) + tasks.hidden  # ascending
+    first, last = (np.searchsorted(hidden, queries * len(graph.tails) + places) for places in (starts, ends))
+    visible: Ints = ends - starts - (last - first)
+    return visible
 
 
 def _messages(
@@ -196,10 +204,10 @@ def _largest(messages: Tensor, targets: Tensor, num_nodes: int) -> Tensor:
 
 def _features(graph: RunGraph, tasks: Tasks, frontier: Frontier, num_relations: int) -> NDArray[np.float64]:
     """log(1 + n), n > 0 and log(1 + degree) of every node [N, 3]; n counts the asked relation's facts with this tail."""
-    inverse = (tasks.relations + num_relations // 2) % num_relations
-    counts = [
-        relation_count(graph, int(entity), int(inverse[query]), _part(tasks.hidden, tasks.hidden_offsets, query))
-        for query, entity in zip(frontier.queries.tolist(), frontier.entities.tolist(), strict=True)
-    ]
-    n = np.array(counts, dtype=np.float64)
+    inverse = (tasks.relations.astype(np.int64) + num_relations // 2) % num_relations
+    run_keys = np.repeat(np.arange(graph.num_entities), np.diff(graph.run_offsets)) * num_relations + graph.run_relations
+    keys = frontier.entities * num_relations + inverse[frontier.queries]
+    runs = np.minimum(np.searchsorted(run_keys, keys), len(run_keys) - 1)
+    visible = _num_visible(graph, tasks, graph.run_starts[runs], graph.run_starts[runs + 1], frontier.queries)
+    n = np.where(run_keys[runs] == keys, visible, 0)
     return np.stack([np.log1p(n), n > 0, graph.log_degrees[frontier.entities].astype(np.float64)], axis=1)
